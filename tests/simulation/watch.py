@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.model import Key, Pool, Slot, State
@@ -235,7 +235,9 @@ class Watch:
             ]
             if ahead or pool.archived or waiter.quantity > pool.available:
                 raise SimulationFailed(f"{entry.subject} ({waiter}) is served before {ahead}, by {pool}")
-            self._check_fence(pool_key, entry.change.fence if entry.change is not None else None)
+            self._check_fence(
+                pool_key, None if entry.change is None or entry.change.fence is UNSET else entry.change.fence
+            )
             self._reached["line: offered"] += 1
         elif entry.action in (Action.HOLD_RELEASED, Action.HOLD_EXPIRED):
             self._reached["line: left"] += 1

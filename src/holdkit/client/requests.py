@@ -13,54 +13,16 @@ from urllib.parse import quote
 
 import msgspec
 
-from ..core.commands import (
-    AnyCommand,
-    ArchivePool,
-    ConfirmHold,
-    Consume,
-    CreatePool,
-    ExpireHold,
-    ExtendHold,
-    JoinLine,
-    LimitPool,
-    PlaceHold,
-    PutRecord,
-    ReleaseHold,
-    RemovePool,
-    ResizePool,
-    ReturnToPool,
-    ReturnUnits,
-    Ttl,
-    UnarchivePool,
-)
+from ..core.commands import AnyCommand, Consume, JoinLine, PlaceHold, PutRecord, Ttl
 from ..core.face_legs import FaceLeg
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, Leg, Slot
 from ..core.validation import invalid, text
 from ..kernel.normalise import span
 from ..kernel.times import datetime_of, is_in_calendar, moment
-from ..wire import batches
-from ..wire.batches import BatchCommand
+from ..wire.batches import DOCUMENTS
 from ..wire.records import PutRecordBody
 
-_DOCUMENTS: Final[dict[type[Any], type[BatchCommand]]] = {
-    CreatePool: batches.BatchCreatePool,
-    ResizePool: batches.BatchResizePool,
-    LimitPool: batches.BatchLimitPool,
-    RemovePool: batches.BatchRemovePool,
-    ArchivePool: batches.BatchArchivePool,
-    UnarchivePool: batches.BatchUnarchivePool,
-    PlaceHold: batches.BatchHold,
-    Consume: batches.BatchConsume,
-    JoinLine: batches.BatchJoin,
-    ConfirmHold: batches.BatchConfirm,
-    ReleaseHold: batches.BatchRelease,
-    ExtendHold: batches.BatchExtend,
-    ExpireHold: batches.BatchExpire,
-    ReturnUnits: batches.BatchReturn,
-    ReturnToPool: batches.BatchReturnToPool,
-}
-"""The document of each command in a batch."""
 USE_THE_BUDGET: Final = "use hold and consume of the budget itself"
 _NOT_SENT: Final = frozenset(
     (
@@ -75,10 +37,9 @@ _SPANS: Final = (("ttl", "ttl_slots"), ("by", "by_slots"), ("offer_ttl", "offer_
 
 def verb_of(command: AnyCommand) -> str:
     """The name of a command in a request."""
-    document = _DOCUMENTS.get(type(command))
-    if document is None:
+    if command.verb not in DOCUMENTS:
         raise invalid("commands", "command_unknown", f"{type(command).__name__} cannot be sent to a server")
-    return str(document.__struct_config__.tag)
+    return command.verb
 
 
 def command_json(

@@ -131,14 +131,13 @@ def counters_agree(folded: Folded | View, entry: Entry, seq: int = 0) -> Iterato
 
 
 _NO_POOL: Final = Pool("", "", 0, version=0)
-_GRANTS: Final = (Action.HOLD_HELD, Action.HOLD_OFFERED)
 
 
 def _kept(before: Pool, pool: Pool, entry: Entry) -> Iterator[tuple[str, int, int]]:
     """What an entry leaves as it was, or only raises."""
     yield "floor", before.floor, pool.floor
     yield "slot", before.slot, min(before.slot, pool.slot)
-    if entry.action not in _GRANTS:
+    if not entry.action.grants:
         yield "fence", before.fence, pool.fence
     elif entry.hold is not None and len(entry.hold.legs) == 1 and not entry.hold.above:
         yield "fence", before.fence, pool.fence - 1

@@ -15,8 +15,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from .commands import PLACING, AnyCommand, PlaceHold
+from .commands import COMMANDS, AnyCommand
 from .entries import Entry
+from .fields import defaults_of
 from .model import Slot
 from .outcomes import Done, Outcome, Refusal
 
@@ -55,6 +56,13 @@ def decode_outcome(text: str | bytes) -> Done | Refusal:
     return outcome
 
 
+_BESIDE_KEY: Final = {
+    kind: {name: value for name, value in defaults_of(kind).items() if name in kind.beside_key}
+    for kind in COMMANDS.values()
+}
+"""What a fingerprint takes no notice of, by kind of command: the field at its default."""
+
+
 def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyCommand | None = None) -> str:
     """32 hex digits that distinguish payloads under the same operation id. They are computed from `original` if a face made the
     command from it.
@@ -62,15 +70,10 @@ def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyComman
     If, and only if, the answer carries a token, they also distinguish one `client_id` from another.
     """
     asked = command if original is None else original
-    asked = structs.replace(
-        asked, tenant="", op=None, actor=None, correlation_id=None, reason=None, client_id=None, trace=None
-    )
-    if isinstance(asked, PLACING):
-        if isinstance(asked, PlaceHold) and asked.wait_slots is not None:
-            asked = structs.replace(asked, wait_slots=None, offer_slots=None)
-        if len(asked.legs) > 1:
-            asked = structs.replace(asked, legs=tuple(sorted(asked.legs, key=lambda leg: leg.pool)))
-    key = client_id if isinstance(command, PLACING) else b""
+    asked = structs.replace(asked, **_BESIDE_KEY[type(asked)])
+    if asked.names == "legs" and len(asked.legs) > 1:
+        asked = structs.replace(asked, legs=tuple(sorted(asked.legs, key=lambda leg: leg.pool)))
+    key = client_id if command.names == "legs" else b""
     return hashlib.blake2b(_canonical.encode(asked), digest_size=16, key=key).hexdigest()
 
 

@@ -11,30 +11,8 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from .commands import (
-    AnyCommand,
-    ArchivePool,
-    ChangeLimits,
-    ConfirmHold,
-    Consume,
-    CreatePool,
-    ExpireHold,
-    ExtendHold,
-    FeedLine,
-    Group,
-    JoinLine,
-    LeaveLine,
-    LimitPool,
-    PlaceHold,
-    PutRecord,
-    ReleaseHold,
-    RemovePool,
-    ResizePool,
-    ReturnToPool,
-    ReturnUnits,
-    Sweep,
-    UnarchivePool,
-)
+from . import commands
+from .commands import AnyCommand, Group, Sweep
 from .ladders.accounts import limit_pool
 from .ladders.ending import confirm_hold, extend_hold, release_hold, return_units
 from .ladders.expiry import expire_hold, return_due_legs, sweep
@@ -54,7 +32,7 @@ from .ladders.retiring import retire_holds, return_to_pool
 from .model import Key, Slot, State
 from .outcomes import Done, Outcome, Reason, Refusal
 from .refusals import journal_refusals
-from .remembering import REMEMBERED, UNSETTLED, operations_full, recall, remember
+from .remembering import UNSETTLED, operations_full, recall, remember
 from .touching import bound_touched, touched
 from .validation import unfit_for
 from .view import View
@@ -79,25 +57,25 @@ NOTHING_DUE = SweepList([], [])
 
 
 LADDERS: Final[dict[type[Any], Callable[[View, Any, Slot], Outcome]]] = {
-    PlaceHold: place_hold,
-    ConfirmHold: confirm_hold,
-    ReleaseHold: release_hold,
-    ExtendHold: extend_hold,
-    ReturnUnits: return_units,
-    Consume: consume,
-    JoinLine: join_line,
-    LeaveLine: leave_line,
-    ExpireHold: expire_hold,
-    CreatePool: create_pool,
-    ResizePool: resize_pool,
-    LimitPool: limit_pool,
-    FeedLine: feed_line,
-    RemovePool: remove_pool,
-    ArchivePool: archive_pool,
-    UnarchivePool: unarchive_pool,
-    ReturnToPool: return_to_pool,
-    PutRecord: put_record,
-    ChangeLimits: change_limits,
+    commands.PlaceHold: place_hold,
+    commands.ConfirmHold: confirm_hold,
+    commands.ReleaseHold: release_hold,
+    commands.ExtendHold: extend_hold,
+    commands.ReturnUnits: return_units,
+    commands.Consume: consume,
+    commands.JoinLine: join_line,
+    commands.LeaveLine: leave_line,
+    commands.ExpireHold: expire_hold,
+    commands.CreatePool: create_pool,
+    commands.ResizePool: resize_pool,
+    commands.LimitPool: limit_pool,
+    commands.FeedLine: feed_line,
+    commands.RemovePool: remove_pool,
+    commands.ArchivePool: archive_pool,
+    commands.UnarchivePool: unarchive_pool,
+    commands.ReturnToPool: return_to_pool,
+    commands.PutRecord: put_record,
+    commands.ChangeLimits: change_limits,
 }
 """The ladder of each command."""
 
@@ -223,7 +201,7 @@ def _answer_once(view: View, command: AnyCommand, op: str, due: SweepList) -> Ou
     outcome = recall(view, command)
     if outcome is None:
         is_full = operations_full(view)
-        if is_full and not isinstance(command, REMEMBERED):
+        if is_full and not command.kept_by_hold:
             return Refusal(Reason.OPERATION_TABLE_FULL, op)  # the hold itself records these two
         outcome = decide(view, command, due)
         remember(view, command, outcome, has_room=not is_full)

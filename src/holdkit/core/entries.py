@@ -7,10 +7,12 @@ does not contain its position: the journal that stores it knows that.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
+from .commands import COMMANDS
+from .fields import Personal
 from .model import HeldLeg, Pool, Record, Slot, State, StoredHold
 from .outcomes import Reason
 from .outstanding import Level, Tally
@@ -20,18 +22,39 @@ class Action(StrEnum):
     """What happened."""
 
     __repr__ = str.__repr__
+    _value_: str
+    begins: bool
+    """A hold's life begins with it: the entry has the whole hold."""
+    grants: bool
+    """A hold gets its units: the fences of their pools grow."""
+    answers: bool
+    """It says of a hold what later entries need not repeat, so a retry of another operation may be answered from it. (A `Change` has all
+    other fields that can change.)"""
+    beside: bool
+    """A command that places a hold may do it to a pool: who asked, and why, is as personal as in the hold."""
+    of_hold: bool
+    """Its subject is a hold: the entry is erased with it."""
 
-    POOL_CREATED = "pool.created"
-    POOL_RESIZED = "pool.resized"
+    def __new__(cls, value: str, *traits: str) -> Self:
+        """Make the member with this text, of which these traits are true."""
+        action = str.__new__(cls, value)
+        action._value_ = value
+        action.begins, action.grants = "begins" in traits, "grants" in traits
+        action.answers, action.beside = "answers" in traits, "beside" in traits
+        action.of_hold = value.startswith(("hold.", "leg."))
+        return action
+
+    POOL_CREATED = "pool.created", "beside"
+    POOL_RESIZED = "pool.resized", "beside"
     POOL_REMOVED = "pool.removed"
     POOL_ARCHIVED = "pool.archived"
     POOL_UNARCHIVED = "pool.unarchived"
     POOL_REPAIRED = "pool.repaired"
     POOL_RETURNED = "pool.returned"
     POOL_LIMITED = "pool.limited"
-    HOLD_WAITING = "hold.waiting"
-    HOLD_OFFERED = "hold.offered"
-    HOLD_HELD = "hold.held"
+    HOLD_WAITING = "hold.waiting", "begins", "answers"
+    HOLD_OFFERED = "hold.offered", "grants", "answers"
+    HOLD_HELD = "hold.held", "begins", "grants", "answers"
     HOLD_EXTENDED = "hold.extended"
     HOLD_PARTLY_CONFIRMED = "hold.partly_confirmed"
     HOLD_PARTLY_RELEASED = "hold.partly_released"
@@ -43,7 +66,7 @@ class Action(StrEnum):
     LEG_RETURNED = "leg.returned"
     RECORD_PUT = "record.put"
     LIMITS_CHANGED = "limits.changed"
-    JOURNAL_BASELINE = "journal.baseline"
+    JOURNAL_BASELINE = "journal.baseline", "answers"
     JOURNAL_ERASED = "journal.erased"
     COMMAND_REFUSED = "command.refused"
 
@@ -71,7 +94,8 @@ class Effect(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Change(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The fields of a hold that can change, after the change; `was` and `was_deadline` are from before."""
+    """The fields of a hold that can change, after the change; `was` and `was_deadline` are from before. What is `UNSET` stays as it was: so a
+    field that is added later has this default, because the entries of earlier releases do not say it."""
 
     state: State
     was: State
@@ -85,9 +109,9 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     last_op: str | None = None
     returned_at: Slot | None = None
     above: tuple[Level, ...] = ()
-    held_at: Slot | None = None
+    held_at: Slot | UnsetType = UNSET
     """Of an offer: when the units were granted."""
-    fence: int | None = None
+    fence: int | UnsetType = UNSET
     """Of an offer: the fence of the grant."""
 
 
@@ -96,7 +120,7 @@ class AskedLeg(Struct, frozen=True, gc=False, omit_defaults=True):
 
     pool: str
     quantity: int
-    label: str | None = None
+    label: Personal[str | None] = None
     """The face's own name for the pool."""
     available: int | None = None
     """Of a pool that fell short: what there was, of which total. (Of an account's limit: what was left, and the limit.)"""
@@ -116,8 +140,8 @@ class RefusedCommand(Struct, frozen=True, gc=False, omit_defaults=True):
     legs: tuple[AskedLeg, ...] = ()
     found: int | None = None
     """The number that caused the refusal, as in the caller's answer."""
-    entity: str | None = None
-    account: str | None = None
+    entity: Personal[str | None] = None
+    account: Personal[str | None] = None
     op: str | None = None
     """The operation id. (That of the entry is empty: it names the entry of what was done.)"""
 
@@ -127,7 +151,7 @@ class RefusedCommand(Struct, frozen=True, gc=False, omit_defaults=True):
         return self.command in _OF_HOLDS
 
 
-_OF_HOLDS: Final = frozenset({"confirm", "release", "extend", "expire", "return", "leave"})
+_OF_HOLDS: Final = frozenset(verb for verb, kind in COMMANDS.items() if kind.names == "hold")
 
 
 class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -144,9 +168,9 @@ class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
     record: Record | None = None
     removed: bool = False
     """The subject was removed: a swept pool, a deleted record."""
-    actor: str | None = None
+    actor: Personal[str | None] = None
     correlation_id: str | None = None
-    reason: str | None = None
+    reason: Personal[str | None] = None
     op: str | None = None
     forced: bool = False
     part: bool = False

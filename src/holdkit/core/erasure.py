@@ -43,11 +43,6 @@ from .personal import ERASED_DOCUMENT, NAMES, Path, is_stub, kind_of
 ERASURES: Final = "~erasure"
 """The kind of the records that tell of erasures."""
 By: TypeAlias = Literal["entity", "account", "claim", "actor"]
-_OF_HOLDS: Final = frozenset(action for action in Action if action.startswith(("hold.", "leg.")))
-_WHOLLY: Final = frozenset({"reason", "metadata", "last_op"})
-"""Fields that an erased hold loses whatever they say."""
-_BESIDE: Final = frozenset({Action.POOL_CREATED, Action.POOL_RESIZED})
-"""What a command that places a hold may tell of a pool."""
 
 
 class Selector(Struct, frozen=True):
@@ -107,7 +102,7 @@ class Erasure:
 
     def _marks(self, entry: Entry) -> bool:
         by, value = self.selector.by, self.selector.value
-        if by == "actor" or (entry.action not in _OF_HOLDS and entry.hold is None):
+        if by == "actor" or (not entry.action.of_hold and entry.hold is None):
             return False
         if by == "claim":
             touched = [effect.pool.id for effect in entry.effects]
@@ -131,7 +126,7 @@ class Erasure:
 
     def is_beside(self, entry: Entry) -> bool:
         """Whether an entry about a pool is of a command that has placed an erased hold: who asked, and why, is erased there too."""
-        return entry.action in _BESIDE and entry.actor in self.beside.get((entry.subject, entry.slot), ())
+        return entry.action.beside and entry.actor in self.beside.get((entry.subject, entry.slot), ())
 
     def undecided_pools(self, hold: StoredHold) -> list[str]:
         """The pools of claims that an erased hold has or had, and of which `decide_pool` is to be asked."""
@@ -206,7 +201,7 @@ class Erasure:
             return self.stub if gone else value
         if kind == "entity":
             return self.stub if mine or (named and selector.by == "entity") else value
-        if kind in _WHOLLY and (mine or self._came_back(entry)):
+        if mine or self._came_back(entry):  # the other fields of an erased hold go, whatever they say
             return ERASED_DOCUMENT if kind == "metadata" else self.stub
         return value
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from msgspec import UNSET
 
 from ..errors import PromiseBroken
 from .entries import Action, Change, Entry
+from .fields import compiled, defaults_of
 from .model import Key, Pool, Record, RecordKey, StoredHold
 from .outstanding import Tally, TallyKey
 
@@ -69,18 +73,20 @@ def fold(state: Foldable, entry: Entry) -> None:
         state.drop_hold((entry.tenant, entry.subject))
 
 
-def changed(hold: StoredHold, change: Change) -> StoredHold:
-    """The hold after a change. Written out in the order of the fields, which is several times faster than a generic replace."""
-    held_at, fence = change.held_at, change.fence
-    return StoredHold(
-        hold.tenant, hold.id, change.legs, hold.owner_hash, hold.held_at if held_at is None else held_at,
-        hold.fence if fence is None else fence, change.deadline, change.state, change.entity, change.ended_at, change.reason,
-        hold.actor, hold.correlation_id, hold.metadata, change.last_op, change.version, change.returned_at, hold.closes,
-        hold.account, change.above, hold.joined_at, hold.number, hold.offer_ttl)  # fmt: skip
+def _after(name: str) -> str:
+    """Where a field comes from after a change: from the change, if it says it."""
+    if name not in Change.__struct_fields__:
+        return f"hold.{name}"
+    may_be_silent = defaults_of(Change).get(name) is UNSET
+    return f"hold.{name} if change.{name} is UNSET else change.{name}" if may_be_silent else f"change.{name}"
 
 
-BIRTHS = frozenset({Action.HOLD_HELD, Action.HOLD_WAITING, Action.JOURNAL_BASELINE})
-ENDS = frozenset({Action.HOLD_CONFIRMED, Action.HOLD_RELEASED, Action.HOLD_EXPIRED})
+changed: Final[Callable[[StoredHold, Change], StoredHold]] = compiled(
+    "hold, change",
+    f"StoredHold({', '.join(map(_after, StoredHold.__struct_fields__))})",
+    {"StoredHold": StoredHold, "UNSET": UNSET},
+)
+"""Return the hold after a change."""
 
 
 def reconstruct(history: list[Entry]) -> StoredHold | None:

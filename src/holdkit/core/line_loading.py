@@ -13,13 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from .bounds import Limits
-from .commands import ConfirmHold, Group, LeaveLine, ReleaseHold, ResizePool, ReturnToPool, ReturnUnits
+from .commands import Group, ResizePool, ReturnToPool
 from .ladders.lines import SKIPPED
 from .model import WAITING, Key, Pool, StoredHold
 from .trees import path_of
 from .view import DueLeg
-
-_FREEING = (ConfirmHold, ReleaseHold, ReturnUnits, LeaveLine)
 
 
 class ToLoad(Struct, frozen=True, gc=False):
@@ -50,7 +48,7 @@ def lines_to_load(
         _add(leaving, hold.tenant, [(pool, 1) for pool, leg in hold.open_legs() if leg.waiting])
     for group in groups:
         for command in group.commands:
-            if isinstance(command, _FREEING):
+            if command.frees and command.names == "hold":
                 found = holds.get((command.tenant, command.id))
                 for leg in () if found is None else found.legs:
                     _add(spare, command.tenant, [(name, leg.held + leg.consumed) for name in path_of(leg.pool)])

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from .fields import Changing, Fact, Filed, Fixed, Granted, Personal, any_differs, fields_that
 from .outstanding import Level, OpenLeg, tallied
 
 Slot: TypeAlias = int
@@ -59,13 +60,13 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
     version: int = 1
     on_demand: bool = False
     """Created by `create_with_total`: swept away when empty."""
-    label: str | None = None
+    label: Personal[str | None] = None
     """The face's own name for it: a claim's key, an item's id. A labelled pool remembers its last hold."""
     closes: Slot | None = None
     """The end of its window: after that it is swept away as soon as nothing is held, whatever was consumed."""
     holder: str | None = None
     """Of a labelled pool: the id of the last hold granted on it."""
-    entity: str | None = None
+    entity: Personal[str | None] = None
     """Of a labelled pool: the entity of its last confirm, until units are returned or granted again."""
     archived: bool = False
     """Nothing more is granted on it; what is held or consumed is not affected."""
@@ -157,40 +158,40 @@ class HeldLeg(Struct, frozen=True, gc=False, omit_defaults=True):
 class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
     """A hold as engines store it: the token only as a hash."""
 
-    tenant: str
-    id: str
-    legs: tuple[HeldLeg, ...]
-    owner_hash: str
-    held_at: Slot | None
+    tenant: Fixed[str]
+    id: Fixed[str]
+    legs: Changing[Filed[tuple[HeldLeg, ...]]]
+    owner_hash: Fixed[str]
+    held_at: Granted[Slot | None]
     """When its units were granted; None until then."""
-    fence: int
+    fence: Granted[int]
     """0 until it has units."""
-    deadline: Slot | None = None
+    deadline: Changing[Filed[Slot | None]] = None
     """While it waits, the end of waiting."""
-    state: State = State.HELD
-    entity: str | None = None
-    ended_at: Slot | None = None
-    reason: str | None = None
-    actor: str | None = None
-    correlation_id: str | None = None
-    metadata: str | None = None
+    state: Changing[Filed[State]] = State.HELD
+    entity: Changing[Personal[str | None]] = None
+    ended_at: Changing[Slot | None] = None
+    reason: Changing[Personal[str | None]] = None
+    actor: Fixed[Personal[str | None]] = None
+    correlation_id: Fixed[str | None] = None
+    metadata: Fixed[Personal[str | None]] = None
     """Canonical JSON text."""
-    last_op: str | None = None
+    last_op: Changing[Personal[str | None]] = None
     """Fingerprint and operation id of the last confirm or release, so that its retry never needs the operation table."""
-    version: int = 1
-    returned_at: Slot | None = None
+    version: Changing[int] = 1
+    returned_at: Changing[Slot | None] = None
     """When units were last returned."""
-    closes: Slot | None = None
+    closes: Fixed[Slot | None] = None
     """The end of its last window; None if any of its pools has no window, and so counts what is consumed for ever."""
-    account: str | None = None
+    account: Fixed[Personal[Filed[str | None]]] = None
     """In whose tallies its units are counted."""
-    above: tuple[Level, ...] = ()
+    above: Changing[Filed[tuple[Level, ...]]] = ()
     """The pools above those of its legs, by id, with what is outstanding there. A pool that is named too has both."""
-    joined_at: Slot | None = None
+    joined_at: Fixed[Slot | None] = None
     """When it joined a line; None if it never waited."""
-    number: int | None = None
+    number: Fixed[Filed[int | None]] = None
     """Its number in that line."""
-    offer_ttl: Slot | None = None
+    offer_ttl: Fixed[Slot | None] = None
     """How long the offer stands that it waits for."""
 
     @property
@@ -257,12 +258,13 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def same_life(self, other: StoredHold) -> bool:
         """Whether both are the same hold at different times; otherwise one was placed under the id of a retired one."""
-        return self._birth == other._birth
+        return not (_another_life(self, other) or (self.number is None and _granted_anew(self, other)))
 
-    @property
-    def _birth(self) -> tuple[object, ...]:
-        granted = (self.held_at, self.fence) if self.number is None else (self.joined_at, self.number)
-        return (self.owner_hash, granted, self.actor, self.correlation_id, self.metadata, self.account)
+
+_another_life: Final = any_differs(fields_that(Fact.FIXED, StoredHold))
+_granted_anew: Final = any_differs(fields_that(Fact.GRANTED, StoredHold))
+filed_anew: Final = any_differs(fields_that(Fact.FILED, StoredHold))
+"""Whether a hold's outstanding legs are stored in another way than those of the same hold before."""
 
 
 class Record(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -271,7 +273,7 @@ class Record(Struct, frozen=True, gc=False, omit_defaults=True):
     tenant: str
     kind: str
     id: str
-    body: str
+    body: Personal[str]
     """JSON text."""
     version: int
     slot: Slot

@@ -3,57 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from msgspec import Struct
 
-from .commands import (
-    PLACING,
-    AnyCommand,
-    ArchivePool,
-    ChangeLimits,
-    ConfirmHold,
-    Consume,
-    CreatePool,
-    ExpireHold,
-    ExtendHold,
-    FeedLine,
-    Group,
-    HoldCommand,
-    JoinLine,
-    LeaveLine,
-    LimitPool,
-    PlaceHold,
-    PoolCommand,
-    PutRecord,
-    ReleaseHold,
-    RemovePool,
-    ResizePool,
-    ReturnToPool,
-    ReturnUnits,
-    Sweep,
-    UnarchivePool,
-)
+from .commands import CreatePool, Group, LeaveLine, Placing, PoolCommand, PutRecord, RemovePool, ReturnToPool, Sweep
 from .erased_names import ErasedNames
 from .face_legs import FaceLeg
 from .limits import LIMITS_KEY
 from .model import Key, RecordKey, StoredHold
 from .outstanding import TallyKey, tallied
 from .trees import SEPARATOR, all_pools, ancestors, parent_of, path_of
-
-POOL_COMMANDS: Final = (
-    CreatePool,
-    ResizePool,
-    LimitPool,
-    RemovePool,
-    ArchivePool,
-    UnarchivePool,
-    ReturnToPool,
-    FeedLine,
-)
-STANDING: Final = frozenset({ConfirmHold, ReleaseHold, ExtendHold, ExpireHold, ReturnUnits})
-"""Commands that name a hold. (A set of exact types: `isinstance` is slow where it fails for all others first.)"""
-POOLLESS: Final = (PutRecord, ChangeLimits, Sweep)
 
 
 class Needs(Struct, frozen=True):
@@ -68,7 +27,7 @@ class Needs(Struct, frozen=True):
     standing: frozenset[Key] | set[Key] = frozenset()
     """Those holds that the batch does not create; loaded together with the pools of their legs."""
     asked: frozenset[Key] | set[Key] = frozenset()
-    """Those operations that belong to commands other than PlaceHold, Consume and JoinLine."""
+    """Those operations that belong to commands that place no hold."""
     created: frozenset[Key] | set[Key] = frozenset()
     """Those pools that the batch may create: the fence floors of their tenants are loaded."""
     tallies: frozenset[TallyKey] | set[TallyKey] = frozenset()
@@ -94,7 +53,7 @@ def needs(groups: Iterable[Group], names: ErasedNames | None = None) -> Needs:
     for group in groups:
         for command in group.commands:
             tenant = command.tenant
-            if isinstance(command, PLACING):
+            if command.names == "legs":
                 _name_legs(command, pools, created, tallies)
                 assert command.id is not None
                 holds.add((tenant, command.id))
@@ -103,19 +62,18 @@ def needs(groups: Iterable[Group], names: ErasedNames | None = None) -> Needs:
                 continue
             if command.op is not None:
                 asked.add((tenant, command.op))
-            if type(command) in STANDING:
-                standing.add((tenant, command.id))  # type: ignore[union-attr]
-            elif isinstance(command, POOL_COMMANDS):
+            if command.names == "hold":
+                standing.add((tenant, command.id))
+                if type(command) is LeaveLine and command.placed_op is not None:  # its recorded answer is replaced
+                    asked.add((tenant, command.placed_op))
+            elif command.names == "pool":
                 pools.update([(tenant, name) for name in pools_named(command)])
                 tallies.update(_tallies_named(command))
                 created.update([(tenant, command.id)] if isinstance(command, CreatePool) else [])
-            elif isinstance(command, PutRecord | ChangeLimits):
-                records.add((tenant, command.kind, command.id) if isinstance(command, PutRecord) else LIMITS_KEY)
             elif isinstance(command, Sweep):
                 limit = max(limit, command.limit)
             else:
-                standing.add((tenant, command.id))
-                asked.update(_placed_by(command))
+                records.add((tenant, command.kind, command.id) if isinstance(command, PutRecord) else LIMITS_KEY)
         if group.guard is not None:
             asked.add((group.guard.tenant, group.guard.op))
     if names is not None:
@@ -130,15 +88,7 @@ def _others(key: TallyKey, names: ErasedNames) -> list[TallyKey]:
     return [(tenant, pool, name) for name in names.others(tenant, account)]
 
 
-def _placed_by(command: HoldCommand) -> list[Key]:
-    """The operation that placed the hold, if the command is to replace its recorded answer."""
-    placed = isinstance(command, LeaveLine) and command.placed_op is not None
-    return [(command.tenant, command.placed_op)] if placed else []  # type: ignore[union-attr,list-item]
-
-
-def _name_legs(
-    command: PlaceHold | Consume | JoinLine, pools: set[Key], created: set[Key], tallies: set[TallyKey]
-) -> None:
+def _name_legs(command: Placing, pools: set[Key], created: set[Key], tallies: set[TallyKey]) -> None:
     """Add what the legs of a command need."""
     tenant = command.tenant
     for leg in command.legs:
@@ -152,12 +102,12 @@ def _name_legs(
         tallies.update(_tallies_named(command))
 
 
-def _tallies_named(command: AnyCommand) -> Iterable[TallyKey]:
+def _tallies_named(command: Placing | PoolCommand) -> Iterable[TallyKey]:
     """The tallies of the account that a command names."""
     account: str | None = getattr(command, "account", None)
     if account is None:
         return ()
-    names = all_pools(command.legs) if isinstance(command, PLACING) else pools_named(command)  # type: ignore[arg-type]
+    names = all_pools(command.legs) if command.names == "legs" else pools_named(command)
     return [(command.tenant, name, account) for name in names if tallied(name, account) is not None]
 
 

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from .fields import Personal
+
 TallyKey: TypeAlias = tuple[str, str, str]
 """(tenant, pool, account)."""
 
@@ -34,7 +36,7 @@ class OpenLeg(Struct, frozen=True, gc=False, omit_defaults=True):
 class Tally(Struct, frozen=True, gc=False, omit_defaults=True):
     """What an account uses of one pool. Part of the pool: it moves with the account's legs, and is gone at 0."""
 
-    account: str
+    account: Personal[str]
     used: int
     """Units waited for, held, or confirmed and not returned; on a pool with children, of those below it too."""
     loose: int = 0

@@ -18,12 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from .codec import decode_entry, digest, encode_entry
-from .entries import Change, Effect, Entry, RefusedCommand
+from .entries import AskedLeg, Change, Effect, Entry, RefusedCommand
+from .fields import Fact, fields_that
 from .limits import LIMITS_KEY
-from .model import HeldLeg, StoredHold
+from .model import HeldLeg, Pool, Record, StoredHold
+from .outstanding import Tally
 
 Path: TypeAlias = str
 """Where a field is: the names of attributes, and indexes of tuples, with dots between them."""
@@ -109,11 +111,7 @@ def is_stub(path: Path, value: str) -> bool:
 
 
 def _entry(entry: Entry, see: See) -> Entry:
-    changes: dict[str, object] = {}
-    if entry.actor is not None:
-        changes["actor"] = see("actor", entry.actor)
-    if entry.reason is not None:
-        changes["reason"] = see("reason", entry.reason)
+    changes: dict[str, object] = {**_texts(entry, "", see)}
     if entry.record is None and entry.subject.startswith("~"):
         changes["subject"] = see("subject", entry.subject)
     if entry.effects:
@@ -123,7 +121,7 @@ def _entry(entry: Entry, see: See) -> Entry:
     if entry.change is not None:
         changes["change"] = _change(entry.change, see)
     if entry.record is not None and entry.record.key != LIMITS_KEY:
-        changes["record"] = structs.replace(entry.record, body=see("record.body", entry.record.body))
+        changes["record"] = structs.replace(entry.record, **_texts(entry.record, "record.", see))
     if entry.refused is not None:
         changes["refused"] = _refused(entry.refused, see)
     return structs.replace(entry, **changes)
@@ -134,44 +132,47 @@ def _effect(effect: Effect, path: Path, see: See) -> Effect:
     pool = effect.pool
     if pool.id.startswith("~"):
         changes["id"] = see(f"{path}.pool", pool.id)
-    if pool.label is not None:
-        changes["label"] = see(f"{path}.label", pool.label)
-    if pool.entity is not None:
-        changes["entity"] = see(f"{path}.entity", pool.entity)
+    changes |= _texts(pool, f"{path}.", see)
     if changes:
         effect = structs.replace(effect, pool=structs.replace(pool, **changes))
     tally = effect.tally
     if tally is not None:
-        account = see(f"{path}.account", tally.account)
-        effect = structs.replace(effect, tally=structs.replace(tally, account=account))
+        effect = structs.replace(effect, tally=structs.replace(tally, **_texts(tally, f"{path}.", see)))
     return effect
 
 
 def _hold(hold: StoredHold, see: See) -> StoredHold:
-    changes = _texts(hold, "hold", ("entity", "reason", "actor", "metadata", "last_op", "account"), see)
-    return structs.replace(hold, legs=_legs(hold.legs, "hold.legs", see), **changes)
+    return structs.replace(hold, **_texts(hold, "hold.", see), legs=_legs(hold.legs, "hold.legs", see))
 
 
 def _change(change: Change, see: See) -> Change:
-    changes = _texts(change, "change", ("entity", "reason", "last_op"), see)
-    return structs.replace(change, legs=_legs(change.legs, "change.legs", see), **changes)
+    return structs.replace(change, **_texts(change, "change.", see), legs=_legs(change.legs, "change.legs", see))
 
 
 def _refused(refused: RefusedCommand, see: See) -> RefusedCommand:
-    changes: dict[str, object] = {**_texts(refused, "refused", ("entity", "account"), see)}
+    changes: dict[str, object] = {**_texts(refused, "refused.", see)}
     if refused.subject is not None and refused.subject.startswith("~"):
         changes["subject"] = see("refused.subject", refused.subject)
     legs = []
     for at, leg in enumerate(refused.legs):
         path = f"refused.legs.{at}"
         pool = see(f"{path}.pool", leg.pool) if leg.pool.startswith("~") else leg.pool
-        legs.append(structs.replace(leg, pool=pool, **_texts(leg, path, ("label",), see)))
+        legs.append(structs.replace(leg, pool=pool, **_texts(leg, f"{path}.", see)))
     return structs.replace(refused, legs=tuple(legs), **changes)
 
 
-def _texts(struct: Struct, path: Path, names: tuple[str, ...], see: See) -> dict[str, str]:
-    values = ((name, getattr(struct, name)) for name in names)
-    return {name: see(f"{path}.{name}", value) for name, value in values if value is not None}
+PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
+    kind: fields_that(Fact.PERSONAL, kind)
+    for kind in (Entry, StoredHold, Pool, Tally, Record, RefusedCommand, AskedLeg)
+}
+"""The fields with a text that may name a person, by struct."""
+PERSONAL[Change] = tuple(name for name in PERSONAL[StoredHold] if name in Change.__struct_fields__)
+
+
+def _texts(struct: Struct, path: Path, see: See) -> dict[str, str]:
+    """What becomes of the personal fields of a struct that have a value; `path` is what stands before their names."""
+    values = ((name, getattr(struct, name)) for name in PERSONAL[type(struct)])
+    return {name: see(f"{path}{name}", value) for name, value in values if value is not None and value is not UNSET}
 
 
 def _legs(legs: tuple[HeldLeg, ...], path: Path, see: See) -> tuple[HeldLeg, ...]:

@@ -9,30 +9,8 @@ records, by which processes agree on who does what, are refused as a matter of c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
 
-from .commands import (
-    PLACING,
-    Amounts,
-    AnyCommand,
-    ArchivePool,
-    ChangeLimits,
-    ConfirmHold,
-    Consume,
-    CreatePool,
-    ExpireHold,
-    ExtendHold,
-    JoinLine,
-    LeaveLine,
-    LimitPool,
-    PlaceHold,
-    ReleaseHold,
-    RemovePool,
-    ResizePool,
-    ReturnToPool,
-    ReturnUnits,
-    UnarchivePool,
-)
+from .commands import Amounts, AnyCommand, CreatePool, ResizePool, ReturnToPool
 from .entries import Action, AskedLeg, Entry, RefusedCommand
 from .face_legs import FaceLeg
 from .ladders.finding import in_use
@@ -42,43 +20,21 @@ from .outcomes import Outcome, Reason, Refusal
 from .touching import touched
 from .view import View
 
-AUDITED: Final[dict[type[Any], str]] = {
-    PlaceHold: "hold",
-    Consume: "consume",
-    JoinLine: "join",
-    ConfirmHold: "confirm",
-    ReleaseHold: "release",
-    ExtendHold: "extend",
-    ExpireHold: "expire",
-    ReturnUnits: "return",
-    LeaveLine: "leave",
-    CreatePool: "create_pool",
-    ResizePool: "resize_pool",
-    LimitPool: "limit_pool",
-    RemovePool: "remove_pool",
-    ArchivePool: "archive_pool",
-    UnarchivePool: "unarchive_pool",
-    ReturnToPool: "return_to_pool",
-    ChangeLimits: "change_limits",
-}
-"""The commands whose refusals are journaled, and their names."""
-
 
 def journal_refusals(view: View, commands: Sequence[AnyCommand], outcomes: Sequence[Outcome]) -> None:
     """Append an entry for each of these commands that was refused just now."""
     for command, outcome in zip(commands, outcomes, strict=False):
         if not isinstance(outcome, Refusal) or outcome.replayed or outcome.reason is Reason.ABORTED:
             continue
-        name = AUDITED.get(type(command))
-        if name is not None:
-            view.entries.append(_entry(view, command, name, outcome))
+        if command.audited:
+            view.entries.append(_entry(view, command, outcome))
 
 
-def _entry(view: View, command: AnyCommand, name: str, refusal: Refusal) -> Entry:
+def _entry(view: View, command: AnyCommand, refusal: Refusal) -> Entry:
     subject = _subject(view, command)
     legs = _legs(view, command, refusal)
     refused = RefusedCommand(
-        name, refusal.reason, None if refusal.subject in ("", subject) else refusal.subject, legs, refusal.found,
+        command.verb, refusal.reason, None if refusal.subject in ("", subject) else refusal.subject, legs, refusal.found,
         getattr(command, "entity", None), getattr(command, "account", None), command.op,
     )  # fmt: skip
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
@@ -90,14 +46,16 @@ def _entry(view: View, command: AnyCommand, name: str, refusal: Refusal) -> Entr
 
 
 def _subject(view: View, command: AnyCommand) -> str:
-    if isinstance(command, PLACING):
+    if command.names == "legs":
         return _asked(view, command.tenant, command.legs[0]).pool
-    return SUBJECT if isinstance(command, ChangeLimits) else command.id  # type: ignore[union-attr]  # the others name a hold or a pool
+    return (
+        command.id if command.names == "hold" or command.names == "pool" else SUBJECT
+    )  # of all others, changes of limits are audited
 
 
 def _legs(view: View, command: AnyCommand, refusal: Refusal) -> tuple[AskedLeg, ...]:
     """What was asked for, by pool; and what pools above these, or those of the hold, fell short of."""
-    if isinstance(command, PLACING):
+    if command.names == "legs":
         legs = [_asked(view, command.tenant, leg) for leg in command.legs]
         asked = {leg.pool: leg for leg in legs}
     else:

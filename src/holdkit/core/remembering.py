@@ -6,15 +6,13 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from .commands import AnyCommand, ConfirmHold, Guard, ReleaseHold
+from .commands import AnyCommand, Guard
 from .ladders.finding import retired
 from .model import MAX_SLOT
 from .outcomes import Done, Invalid, Operation, Outcome, Reason, Refusal
 from .view import View
 
 Askable: TypeAlias = AnyCommand | Guard
-REMEMBERED: Final = (ConfirmHold, ReleaseHold)
-"""Commands that the hold itself records too, if they ended it."""
 
 
 def recall(view: View, command: Askable) -> Outcome | None:
@@ -29,7 +27,7 @@ def recall(view: View, command: Askable) -> Outcome | None:
             return Refusal(Reason.OPERATION_CONFLICT, command.op)
         view.written = operation.seq
         return structs.replace(operation.outcome, replayed=True)
-    if isinstance(command, REMEMBERED):
+    if not isinstance(command, Guard) and command.kept_by_hold and command.names == "hold":
         hold = view.holds.get((command.tenant, command.id))
         if hold is None or hold.last_op is None or retired(hold, view.limits, slot):
             return None

@@ -13,28 +13,16 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-from .commands import (
-    PLACING,
-    AnyCommand,
-    ConfirmHold,
-    ExpireHold,
-    ExtendHold,
-    Group,
-    LeaveLine,
-    ReleaseHold,
-    ReturnUnits,
-)
+from .commands import AnyCommand, Group
 from .ladders.finding import prunable
 from .model import Key
-from .needs import POOL_COMMANDS, POOLLESS, STANDING, pools_named
+from .needs import pools_named
 from .outcomes import Invalid, Outcome
 from .trees import SEPARATOR, all_pools
 from .view import View
 
 TOO_LARGE: Final = "batch_too_large"
 """The code of a group that has too many commands, or touches too many legs."""
-_STANDING: Final = (ConfirmHold, ReleaseHold, LeaveLine, ExtendHold, ExpireHold, ReturnUnits)
-"""Commands that name a hold."""
 
 
 def bound_touched(view: View, group: Group) -> list[Outcome] | None:
@@ -71,7 +59,7 @@ def plain_legs(group: Group) -> float:
     count too, so it takes no look at what is stored."""
     legs = 0
     for command in group.commands:
-        if not isinstance(command, PLACING):
+        if command.names != "legs":
             return inf
         for leg in command.legs:
             if SEPARATOR in leg.pool:
@@ -88,12 +76,12 @@ def touched_legs(view: View, group: Group) -> int:
     for command in group.commands:
         if command.op is not None and view.operations.get((command.tenant, command.op)) is not None:
             continue
-        if isinstance(command, PLACING):
+        if command.names == "legs":
             its = len(all_pools(command.legs))
             legs += its
             assert command.id is not None
             placed[command.tenant, command.id] = its
-        elif isinstance(command, _STANDING):
+        elif command.names == "hold":
             key = (command.tenant, command.id)
             hold = view.holds.get(key)
             legs += placed.get(key, 0) if hold is None else len(hold.pools)
@@ -102,17 +90,16 @@ def touched_legs(view: View, group: Group) -> int:
 
 def touched(view: View, command: AnyCommand) -> list[str]:
     """The pools on which a command is decided: those that it names, or those of the hold that it names, and those above them."""
-    if isinstance(command, PLACING):
+    if command.names == "legs":
         legs = command.legs
         if len(legs) == 1 and SEPARATOR not in legs[0].pool:
             return _with_erased(view, command.tenant, [legs[0].pool])
         return _with_erased(view, command.tenant, all_pools(legs))
-    if type(command) not in STANDING:
-        if isinstance(command, POOL_COMMANDS):
-            return _with_erased(view, command.tenant, list(pools_named(command)))
-        if isinstance(command, POOLLESS):
-            return []
-    hold = view.holds.get((command.tenant, command.id))  # type: ignore[union-attr]  # it names a hold
+    if command.names == "pool":
+        return _with_erased(view, command.tenant, list(pools_named(command)))
+    if command.names != "hold":
+        return []
+    hold = view.holds.get((command.tenant, command.id))
     if hold is None or prunable(hold, view.limits, view.loaded.slot):
         return []  # engines prune at different times, and the journal must not depend on that
     return hold.pools

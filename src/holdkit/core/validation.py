@@ -9,30 +9,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..errors import InvalidRequest, plain
+from . import commands
 from .bounds import Limits
-from .commands import (
-    AnyCommand,
-    ArchivePool,
-    ChangeLimits,
-    ConfirmHold,
-    Consume,
-    CreatePool,
-    ExpireHold,
-    ExtendHold,
-    FeedLine,
-    JoinLine,
-    LeaveLine,
-    LimitPool,
-    PlaceHold,
-    PutRecord,
-    ReleaseHold,
-    RemovePool,
-    ResizePool,
-    ReturnToPool,
-    ReturnUnits,
-    Sweep,
-    UnarchivePool,
-)
+from .commands import AnyCommand, JoinLine, PlaceHold, Placing
 from .face_legs import FaceLeg
 from .limits import check_change, for_keys, places_key
 from .model import MAX_QUANTITY, MAX_SLOT, Leg
@@ -192,7 +171,7 @@ def _plain(leg: object) -> bool:
     )
 
 
-def _check_birth(command: PlaceHold | Consume | JoinLine, limits: Limits, faces: bool) -> None:
+def _check_birth(command: Placing, limits: Limits, faces: bool) -> None:
     legs: object = command.legs
     if type(legs) is not tuple or len(legs) != 1 or not _plain(legs[0]):  # what is plain is the usual case, and fast
         _check_legs(legs, limits, faces)
@@ -209,20 +188,31 @@ def _check_birth(command: PlaceHold | Consume | JoinLine, limits: Limits, faces:
 
 
 _CHECKERS: Final[dict[type[Any], Callable[[Any, Limits, bool], None]]] = {
-    PlaceHold: _check_place,
-    Consume: _check_birth,
-    ConfirmHold: check_confirm,
-    ReleaseHold: check_release,
-    ExtendHold: check_extension,
-    ReturnUnits: check_return,
-    ReturnToPool: check_return_to_pool,
-    ExpireHold: check_named,
-    JoinLine: _check_join,
-    LeaveLine: check_leave,
-    **dict.fromkeys((CreatePool, ResizePool, LimitPool, RemovePool, ArchivePool, UnarchivePool, FeedLine), check_pool),
-    PutRecord: check_record,
-    ChangeLimits: check_change,
-    Sweep: check_sweep,
+    commands.PlaceHold: _check_place,
+    commands.Consume: _check_birth,
+    commands.ConfirmHold: check_confirm,
+    commands.ReleaseHold: check_release,
+    commands.ExtendHold: check_extension,
+    commands.ReturnUnits: check_return,
+    commands.ReturnToPool: check_return_to_pool,
+    commands.ExpireHold: check_named,
+    commands.JoinLine: _check_join,
+    commands.LeaveLine: check_leave,
+    **dict.fromkeys(
+        (
+            commands.CreatePool,
+            commands.ResizePool,
+            commands.LimitPool,
+            commands.RemovePool,
+            commands.ArchivePool,
+            commands.UnarchivePool,
+            commands.FeedLine,
+        ),
+        check_pool,
+    ),
+    commands.PutRecord: check_record,
+    commands.ChangeLimits: check_change,
+    commands.Sweep: check_sweep,
 }
 
 

@@ -221,7 +221,7 @@ class Search:
 def of_hold(entry: Entry) -> bool:
     """Whether an entry is about a hold, which its subject names."""
     baseline = entry.action is Action.JOURNAL_BASELINE and entry.hold is not None
-    return baseline or entry.action.startswith(("hold.", "leg."))
+    return baseline or entry.action.of_hold
 
 
 def texts_of_pools(pools: Sequence[str]) -> list[str]:

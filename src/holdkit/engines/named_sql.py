@@ -10,16 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from typing import Final
 
+NO_PARTS: Final[Mapping[str, str]] = {}
 _MARK = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
 _PART = re.compile(r"\{(\w+)\}")
 _COMMENT = re.compile(r"--[^\n]*")
 _STATEMENT = re.compile(r"(?:[^;$]|\$\$.*?\$\$|\$)+", re.DOTALL)
 
 
-def load_blocks(package: str, folder: str = "sql") -> dict[str, str]:
-    """Every named statement of the files in the package's folder."""
-    found: dict[str, dict[str, str]] = {"name": {}, "part": {}}
+def load_blocks(package: str, folder: str = "sql", parts: Mapping[str, str] = NO_PARTS) -> dict[str, str]:
+    """Every named statement of the files in the package's folder. `parts` are further parts, such as lists of columns that are computed."""
+    found: dict[str, dict[str, str]] = {"name": {}, "part": {**parts}}
     for file in sorted(files(package).joinpath(folder).iterdir(), key=lambda path: path.name):
         if file.name.endswith(".sql"):
             for kind, name, text in parse(file.read_text("utf-8")):

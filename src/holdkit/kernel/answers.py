@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import errors
-from ..core.commands import PLACING, AnyCommand, Group, ReleaseHold, Sweep
+from ..core.commands import AnyCommand, Group, ReleaseHold, Sweep
 from ..core.face_legs import FaceLeg
 from ..core.ladders.retiring import Keeping
 from ..core.model import SECOND, Leg, Slot
@@ -62,10 +62,10 @@ class BatchTooLarge(errors.InvalidRequest):
 def answer_of(command: AnyCommand, outcome: Reply) -> Answer:
     """An outcome as users see it."""
     if isinstance(outcome, Receipt) and outcome.hold is not None:
-        return hold_of(outcome, getattr(command, "token", None), command.legs if isinstance(command, PLACING) else ())
+        return hold_of(outcome, getattr(command, "token", None), command.legs if command.names == "legs" else ())
     if isinstance(outcome, Refusal):
         refused = refusal_of(outcome)
-        return in_own_words(refused, command.legs) if isinstance(command, PLACING) else refused
+        return in_own_words(refused, command.legs) if command.names == "legs" else refused
     if isinstance(outcome, Invalid):
         return errors.InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
     if isinstance(command, Sweep):

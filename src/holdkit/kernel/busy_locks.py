@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..core.commands import Group, HoldCommand, Placing
+from ..core.commands import Group
 from ..core.model import Key
 
 AT_ONCE: Final = 15
@@ -41,12 +41,12 @@ class BusyLocks:
     def queue_for(self, queues: Mapping[str, object], group: Group) -> str | None:
         """Which of these lock queues the group would be sent to, as far as that is known."""
         for command in group.commands:
-            if isinstance(command, Placing):
+            if command.names == "legs":
                 for leg in command.legs:
                     if (lock := f"{command.tenant}/{leg.pool}") in queues:
                         self._remember(group, lock)
                         return lock
-            elif isinstance(command, HoldCommand):
+            elif command.names == "hold":
                 known = self._of_holds.get((command.tenant, command.id))
                 if known is not None and known in queues:
                     return known
@@ -80,7 +80,7 @@ class BusyLocks:
         if len(group.commands) > 1:
             return
         command = group.commands[0]
-        if isinstance(command, Placing | HoldCommand):
+        if command.names in ("legs", "hold"):
             if len(self._of_holds) >= MAX_HOLDS:
                 self._of_holds.pop(next(iter(self._of_holds), ("", "")), None)
             self._of_holds[command.tenant, command.id or ""] = lock

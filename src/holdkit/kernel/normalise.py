@@ -17,15 +17,11 @@ from ..core.bounds import MOST_LEGS
 from ..core.codec import is_ticket, read_ticket
 from ..core.codec import ticket as ticket_of
 from ..core.commands import (
-    PLACING,
     Amounts,
     AnyCommand,
     ConfirmHold,
-    Consume,
-    ExpireHold,
     ExtendHold,
     JoinLine,
-    LeaveLine,
     PlaceHold,
     ReleaseHold,
     ReturnUnits,
@@ -135,7 +131,7 @@ def _spread(pool: str, quantity: int = 1, create_with_total: int | None = None) 
 
 def combined(command: AnyCommand) -> bool:
     """Whether faces have made some of the legs. The others must not use reserved names, and there must be a deadline."""
-    legs: Any = command.legs if isinstance(command, PLACING) else ()
+    legs: Any = command.legs if command.names == "legs" else ()
     if not isinstance(legs, tuple) or (len(legs) == 1 and type(legs[0]) is Leg) or FaceLeg not in map(type, legs):
         return False
     for leg in legs:
@@ -150,7 +146,7 @@ def combined(command: AnyCommand) -> bool:
 
 def original_of(command: AnyCommand) -> AnyCommand | None:
     """The command as the caller wrote it, if faces have chosen some of its pools by the present time."""
-    legs: Any = command.legs if isinstance(command, PLACING) else ()
+    legs: Any = command.legs if command.names == "legs" else ()
     if not isinstance(legs, tuple) or FaceLeg not in map(type, legs):
         return None
     written = tuple([leg.asked or leg if isinstance(leg, FaceLeg) else leg for leg in legs])
@@ -262,7 +258,7 @@ def normalise(command: AnyCommand) -> AnyCommand:
     ):
         command = _in_slots(command)  # the usual case
         return command if command.id is None else replace(command, id=hold_id(command.id))
-    if isinstance(command, PLACING):
+    if command.names == "legs":
         legs: object = command.legs
         if type(legs) is not tuple or Legs in map(type, legs):
             command = replace(command, legs=_flat(legs))
@@ -270,7 +266,7 @@ def normalise(command: AnyCommand) -> AnyCommand:
         command = replace(command, quantity=amounts_of(command.quantity))
     if isinstance(command, _TIMED):
         command = _in_slots(command)
-    if isinstance(command, _NAMES_HOLD) and command.id is not None:
+    if (command.names == "legs" or command.names == "hold") and command.id is not None:
         command = replace(command, id=hold_id(command.id))
     return command
 
@@ -302,6 +298,3 @@ def _flat(legs: Any) -> Any:
 
 _TIMED: Final = (PlaceHold, JoinLine, ExtendHold)
 _AMOUNTS: Final = (ConfirmHold, ReleaseHold, ReturnUnits)
-_NAMES_HOLD: Final = (
-    PlaceHold, Consume, JoinLine, ConfirmHold, ReleaseHold, LeaveLine, ExtendHold, ExpireHold, ReturnUnits,
-)  # fmt: skip

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ..core.bounds import MOST_LEGS, Limits
 from ..core.codec import canonical_json, fingerprint, group_fingerprint, id_begin, id_ends
-from ..core.commands import PLACING, AnyCommand, Command, Consume, Group, Guard, JoinLine, PlaceHold
+from ..core.commands import AnyCommand, Command, Group, Guard, JoinLine, PlaceHold, Placing
 from ..core.lanes import in_lane, lane_of_pool
 from ..core.model import Slot
 from ..core.validation import check, invalid, text
@@ -26,8 +26,6 @@ Randomness: TypeAlias = Callable[[int], bytes]
 """Gives that many random bytes: `os.urandom`, or a seeded source in a simulation."""
 Trace: TypeAlias = Callable[[], str | None]
 """Gives the W3C trace context (`traceparent`) of the call that is made now, if somebody records it."""
-Births: TypeAlias = PlaceHold | Consume | JoinLine
-"""Commands that place a hold."""
 
 
 PIECE: Final = 26
@@ -95,7 +93,7 @@ class Mint:
         trace = None if self._trace is None else self._trace()
         if command.op is not None:
             taken_of = fingerprint(command, self._client_id, original or original_of(command))
-        if not isinstance(command, PLACING):
+        if command.names != "legs":
             same = not taken_of and command.client_id == client and command.trace == trace
             return command if same else replace(command, fingerprint=taken_of, client_id=client, trace=trace)
         id, token, metadata = command.id, command.token, command.metadata
@@ -104,7 +102,11 @@ class Mint:
             token = minted[32:] if token is None else token
             if id is None:
                 id = minted[:32] if self._lanes == 1 else self._in_home_lane(minted[:32], command)
-                if self._channel is not None and not isinstance(command, Consume) and command.offer_slots is not None:
+                if (
+                    self._channel is not None
+                    and isinstance(command, PlaceHold | JoinLine)
+                    and command.offer_slots is not None
+                ):
                     id = on_channel(id, self._channel)
         if metadata is not None:
             metadata = msgspec.json.decode(canonical_json(metadata))
@@ -114,19 +116,19 @@ class Mint:
 
     def prepare_all(self, commands: list[AnyCommand]) -> tuple[AnyCommand, ...]:
         """The same for a whole batch: the minted ids are in the order of their commands."""
-        births = [command for command in commands if isinstance(command, PLACING) and command.id is None]
+        births = [command for command in commands if command.names == "legs" and command.id is None]
         if len(births) < 2:
             return tuple([self.prepare(command) for command in commands])
         begin, prepare = id_begin(self._clock() // 1000), self.prepare
         minted = sorted([begin + self._draw() for _ in births], reverse=True)
         return tuple(
             [
-                prepare(command, None, minted.pop() if isinstance(command, PLACING) and command.id is None else None)
+                prepare(command, None, minted.pop() if command.names == "legs" and command.id is None else None)
                 for command in commands
             ]
         )
 
-    def _in_home_lane(self, hold_id: str, command: Births) -> str:
+    def _in_home_lane(self, hold_id: str, command: Placing) -> str:
         """The id, moved into the lane of the first leg: a hold of one leg is then in one lane as a whole."""
         lane = lane_of_pool((command.tenant, command.legs[0].pool), self._lanes)
         return in_lane(hold_id, lane, self._lanes)

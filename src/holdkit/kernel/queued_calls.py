@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Final, TypeAlias, TypeVar
 
-from ..core.commands import PLACING, AnyCommand, Group
+from ..core.commands import AnyCommand, Group
 from ..core.outcomes import Reply
 from ..engines import deadlines
 from ..errors import HoldkitError, OutcomeUnknown, PromiseBroken
@@ -79,8 +79,8 @@ class QueuedCall:
 def legs_in(commands: Sequence[AnyCommand]) -> int:
     """How many legs these commands name."""
     if len(commands) == 1:
-        return len(only.legs) if isinstance(only := commands[0], PLACING) else 0
-    return sum([len(command.legs) for command in commands if isinstance(command, PLACING)])
+        return len(only.legs) if (only := commands[0]).names == "legs" else 0
+    return sum([len(command.legs) for command in commands if command.names == "legs"])
 
 
 def unsettled(batch: Sequence[C]) -> list[C]:

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Protocol, TypeAlias
 
-from ..core.commands import PLACING, AnyCommand
+from ..core.commands import AnyCommand
 from ..core.reading import JournalRow, Query, entry_of
-from ..core.refusals import AUDITED
 
 Attributes: TypeAlias = Mapping[str, str | int | bool | Sequence[str]]
 
@@ -74,8 +73,7 @@ def is_recorded(trace: str | None) -> bool:
 
 def name_of(command: AnyCommand) -> str:
     """The name of a command in spans: `hold`, `confirm`, `create_pool`, …"""
-    name = AUDITED.get(type(command))
-    return name or type(command).__name__.lower()
+    return command.verb
 
 
 def name_of_read(query: Query[Any]) -> str:
@@ -89,7 +87,7 @@ def about(commands: Sequence[AnyCommand]) -> Attributes:
     found: dict[str, str | int | bool | Sequence[str]] = {"holdkit.commands": len(commands)}
     if commands and commands[0].tenant:
         found["holdkit.tenant"] = commands[0].tenant
-    pools = [leg.pool for command in commands if isinstance(command, PLACING) for leg in command.legs]
+    pools = [leg.pool for command in commands if command.names == "legs" for leg in command.legs]
     plain = [pool for pool in pools if not pool.startswith("~")]
     if plain:
         found["holdkit.pools"] = tuple(dict.fromkeys(plain))[:MAX_POOLS]

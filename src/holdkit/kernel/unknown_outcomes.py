@@ -22,11 +22,11 @@ time, its absence from the journal proves nothing, because the server may still 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ..core.bounds import Limits
 from ..core.codec import hash_owner
-from ..core.commands import PLACING, Consume, Group, JoinLine, PlaceHold
+from ..core.commands import Consume, Group, Placing
 from ..core.entries import Action, Entry
 from ..core.fold import reconstruct
 from ..core.model import SECOND
@@ -37,13 +37,11 @@ from ..engines.port import Applied
 from ..errors import Overloaded
 
 T = TypeVar("T")
-Placing: TypeAlias = PlaceHold | Consume | JoinLine
 
 SHORTEST_WINDOW: Final = 60 * SECOND
 """With a shorter retry window the record of an operation might not outlive the question."""
 MOST_PUT_OFF: Final = 1_000
 """How often a group is sent again because the lines of its pools are being fed."""
-_FIRST: Final = (Action.HOLD_HELD, Action.HOLD_WAITING)
 _NOT_RECORDED: Final = frozenset({Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})  # prove nothing
 
 
@@ -86,7 +84,7 @@ def ask_again(
     if all(command.op is not None for command in group.commands):
         return _by_operation(engine, send)
     command = group.commands[0]
-    if minted and len(group.commands) == 1 and isinstance(command, PLACING):
+    if minted and len(group.commands) == 1 and command.names == "legs":
         outcome = _by_hold(engine, command, send)
         return None if outcome is None else [outcome]
     return None
@@ -146,7 +144,7 @@ def _placed(engine: Askable, command: Placing) -> Receipt | None:
         entry = entry_of(row)
         if entry.part:
             continue
-        if entry.action in _FIRST or (story and entry.action is Action.HOLD_CONFIRMED):
+        if entry.action.begins or (story and entry.action is Action.HOLD_CONFIRMED):
             story.append(entry)
         if len(story) == (2 if isinstance(command, Consume) else 1):
             hold = reconstruct(story)

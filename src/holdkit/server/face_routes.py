@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..core.commands import ENDING, TAKING
 from ..wire.budgets import (
     BudgetAnswer,
     BudgetConfirm,
@@ -58,7 +59,7 @@ from ..wire.sagas import ResolveSaga, RetrySaga, SagaAnswer, SagaHistory, SagaHi
 from ..wire.search import NamePage
 from ..wire.windows import ReadWindows, WindowAnswer, Windowed, WindowList
 from .handlers import budgets, catalog, claims, cursors, sagas, windows
-from .reasons import ENDING, TAKING
+from .reasons import without_windows
 from .routing import Route
 
 FACE_ROUTES: Final = (
@@ -137,10 +138,10 @@ FACE_ROUTES: Final = (
           summary="The usage of a client in each current window"),
     Route(method="POST", path="/v1/budgets/{budget}/hold", handler=budgets.hold_budget, scope="hold",
           body=BudgetHold, retry_key="required", status=201, kind="budget_hold", answer=HoldNow,
-          reasons=("budget_not_found", *TAKING), summary="Hold an estimate"),
+          reasons=("budget_not_found", *without_windows(TAKING)), summary="Hold an estimate"),
     Route(method="POST", path="/v1/budgets/{budget}/consume", handler=budgets.consume_budget, scope="hold",
           body=BudgetConsume, retry_key="required", status=201, kind="budget_consume", answer=HoldNow,
-          reasons=("budget_not_found", *TAKING), summary="Spend a known amount"),
+          reasons=("budget_not_found", *without_windows(TAKING)), summary="Spend a known amount"),
     Route(method="POST", path="/v1/budgets/{budget}/confirm", handler=budgets.confirm_budget, scope="hold",
           body=BudgetConfirm, retry_key="required", kind="budget_confirm", answer=HoldNow,
           reasons=("budget_not_found", *ENDING, "quantity_exceeds_hold", "insufficient_capacity"),
@@ -151,7 +152,7 @@ FACE_ROUTES: Final = (
           summary="Change the total of the current window"),
     Route(method="POST", path="/v1/windows", handler=windows.decide, scope="hold", body=Windowed,
           retry_key="optional", kind="windows", answer=WindowAnswer,
-          reasons=(*ENDING, *TAKING, "window_closed", "quantity_exceeds_hold", "below_in_use", "slot_overflow",
+          reasons=(*ENDING, *TAKING, "quantity_exceeds_hold", "below_in_use", "slot_overflow",
                    "deadline_passed", "lifetime_exceeded"),
           summary="Hold, consume, confirm, release or resize windows of your own rates, budgets or calendars"),
     Route(method="POST", path="/v1/windows/read", handler=windows.read_windows, scope="read", body=ReadWindows,

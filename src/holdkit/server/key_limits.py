@@ -25,6 +25,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, structs
 
+from ..core.commands import COMMANDS
 from ..core.entries import Action
 from ..core.model import HeldLeg, Pool
 from ..core.pages import disjoint
@@ -184,16 +185,17 @@ async def _each_command(limit: KeyLimit, request: Request) -> None:
     for command in batch.commands:
         verb = str(command.__struct_config__.tag)
         limit.check_verb(verb)
-        if verb in ("hold", "consume"):
-            _check_legs(limit, command)
-            placed.add(command.id or "")
-        elif isinstance(command, BatchJoin):
+        names = COMMANDS[verb].names
+        if isinstance(command, BatchJoin):
             limit.check_pools([command.pool])
-            placed.add(command.id or "")
-        elif VERBS[verb] == "admin":  # all of these name a pool
+        elif names == "legs":
+            _check_legs(limit, command)
+        elif names == "pool":
             limit.check_pools([command.id])
         else:
             holds.append(command.id or "")
+        if names == "legs":
+            placed.add(command.id or "")
     await _check_holds(limit, request, holds, placed)
 
 

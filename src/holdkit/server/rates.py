@@ -26,12 +26,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from ..wire.batches import Batch, BatchConsume, BatchHold
+from ..wire.batches import Batch
 from ..wire.history import PoolHistoryBody
 from ..wire.holds import NewConsume, NewHoldInLine
 from ..wire.items import MAX_SEATS, AddItems, BestItems, EndItems, ReadItems, RemoveSeats, ReopenItems, ReserveItems
 from ..wire.problems import Problem
-from ..wire.windows import ReadWindows, WindowConsume, Windowed, WindowHold
+from ..wire.windows import ReadWindows, Windowed
 from .http_settings import KIB
 from .settings import Settings
 
@@ -177,11 +177,10 @@ def _commands(commands: Iterable[Any]) -> int:
     """Commands, and legs beyond the first of each."""
     elements = 0
     for command in commands:
-        elements += len(command.legs) if isinstance(command, _PLACING) and command.legs else 1
+        elements += len(getattr(command, "legs", None) or (command,))
     return elements
 
 
-_PLACING: Final = (BatchHold, BatchConsume, WindowHold, WindowConsume)
 _SEARCHING: Final = frozenset((BestItems, RemoveSeats))
 _ELEMENTS: Final[dict[type[Any], Callable[[Any], int]]] = {
     Batch: lambda body: _commands(body.commands),

@@ -4,9 +4,10 @@ give it. The OpenAPI document and docs/http.md are made from this table, and a t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from ..core.outcomes import Reason
 from ..errors import REFUSALS
 from ..wire.problems import STATUSES
 from .routing import Route
@@ -148,31 +149,15 @@ REASONS: Final[dict[str, Meaning]] = {
     ),
     "timed_out": Meaning(504, "the storage did not answer in time: retry with the same key", _every),
 }
-ENDING: Final = (
-    "hold_not_found",
-    "hold_retired",
-    "not_owner",
-    "already_confirmed",
-    "already_released",
-    "hold_expired",
-)
-"""The refusals of whatever ends a hold."""
-TAKING: Final = (
-    "pool_not_found",
-    "pool_archived",
-    "account_required",
-    "hold_exists",
-    "pool_table_full",
-    "hold_table_full",
-    "account_limit",
-    "insufficient_capacity",
-    "line_ahead",
-)
-"""The refusals of whatever takes units."""
 RETRIED: Final = ("operation_conflict", "operation_table_full")
 """The refusals of the kernel that every route with an Idempotency-Key may give."""
 UNKNOWN: Final = frozenset(("internal_error", "outcome_unknown", "timed_out"))
 """After these the request may or may not have taken effect."""
+
+
+def without_windows(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """Of the refusals of a command, those of requests that can name no window."""
+    return tuple(reason for reason in reasons if reason is not Reason.WINDOW_CLOSED)
 
 
 def status_of(reason: str) -> int:

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from ..core.commands import COMMANDS
 from ..core.entries import Action, Effect, Entry, RefusedCommand
 from ..core.model import SECOND, Slot
 from ..errors import Refused
@@ -24,9 +25,9 @@ SERVER: Final = "~server"
 Series: TypeAlias = tuple[str, str]
 """Tenant and name."""
 
-PLACING: Final = frozenset({"hold", "consume", "join"})
 """Commands that ask for units of pools."""
 _EXPIRING: Final = frozenset({Action.HOLD_EXPIRED, Action.LEG_RETURNED})
+_PLACING: Final = frozenset(verb for verb, kind in COMMANDS.items() if kind.names == "legs")
 _RELEASING: Final = frozenset({Action.HOLD_RELEASED, Action.HOLD_PARTLY_RELEASED})
 
 
@@ -117,7 +118,7 @@ def count_effect(counts: PoolCounts, entry: Entry, effect: Effect) -> None:
     counts.peak = max(counts.peak, pool.held + pool.consumed)
     if taken > 0:
         counts.granted_units += taken
-        if entry.hold is not None or entry.action is Action.HOLD_OFFERED:
+        if entry.action.grants:
             counts.granted += 1
     if effect.consumed > 0:
         counts.confirmed_units += effect.consumed
@@ -144,6 +145,6 @@ def journaled_refusals(refused: RefusedCommand) -> Iterator[tuple[str, PoolCount
     short = [leg for leg in refused.legs if leg.total is not None]
     for leg in short:
         yield leg.pool, PoolCounts(refused={refused.reason: 1}, refused_units=leg.quantity)
-    if not short and refused.command in PLACING:
+    if not short and _PLACING:
         for leg in refused.legs:
             yield leg.pool, PoolCounts(refused={refused.reason: 1})

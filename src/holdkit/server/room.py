@@ -20,20 +20,19 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from ..core.commands import COMMANDS
 from ..core.reading import FindRecord
 from ..engines.doctor import Space, is_low, space_of
 from ..kernel._async.executor import AsyncExecutor
-from ..wire.batches import Batch
+from ..wire.batches import DOCUMENTS, Batch
 from ..wire.budgets import BudgetConsume, BudgetHold, BudgetSet
 from ..wire.claims import NewClaim
-from ..wire.holds import Join, NewConsume, NewHold
 from ..wire.items import AddItems, BestItems, ReserveItems
 from ..wire.journal import MoveCursor
-from ..wire.pools import NewPool
 from ..wire.problems import Problem
 from ..wire.records import PutRecordBody
 from ..wire.stats import Disk, DiskState
-from ..wire.windows import WindowConsume, Windowed, WindowHold
+from ..wire.windows import Windowed
 from ._async import budget_sets
 from .request import Request
 
@@ -46,27 +45,16 @@ RETRY_AFTER_SECONDS: Final = 30.0
 
 
 GROWING: Final = (
-    NewPool,
-    NewHold,
-    NewConsume,
-    Join,
-    NewClaim,
-    AddItems,
-    ReserveItems,
-    BestItems,
-    BudgetHold,
-    BudgetConsume,
-    BudgetSet,
-    WindowHold,
-    WindowConsume,
+    *(DOCUMENTS[verb].__bases__[0] for verb, kind in COMMANDS.items() if kind.stores),
+    *(NewClaim, AddItems, ReserveItems, BestItems, BudgetHold, BudgetConsume, BudgetSet),
 )
-"""Bodies, and commands of a batch, that store something new."""
+"""Bodies that store something new: those of the routes of commands that do, and those of faces."""
 
 
 def grows(body: Any) -> bool:
     """Return whether a request may store something new. What ends, shrinks or changes what exists does not."""
     if isinstance(body, Batch | Windowed):
-        return any(isinstance(command, GROWING) for command in body.commands)
+        return any(COMMANDS[str(command.__struct_config__.tag)].stores for command in body.commands)
     if isinstance(body, PutRecordBody):
         return body.body is not None
     if isinstance(body, MoveCursor):

@@ -4,7 +4,7 @@ operation id of its own.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from msgspec import Meta, Struct
 
@@ -137,6 +137,10 @@ BatchCommand: TypeAlias = (
     | BatchReturn
     | BatchReturnToPool
 )
+DOCUMENTS: Final[dict[str, type[BatchCommand]]] = {
+    str(kind.__struct_config__.tag): kind for kind in get_args(BatchCommand)
+}
+"""The document of each command in a batch, by its verb."""
 
 
 class Batch(Struct, kw_only=True, forbid_unknown_fields=True):

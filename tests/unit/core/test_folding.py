@@ -265,3 +265,16 @@ def test_a_holds_history_tells_its_final_state(world: World) -> None:
 def test_resized_pools_fold_too(world: World) -> None:
     done(world.do(ResizePool(id="p", total=50)))
     assert differences(world, stored(world)) == []
+
+
+def test_what_is_true_of_an_action() -> None:
+    assert [action.value for action in Action if action.begins] == ["hold.waiting", "hold.held"]
+    assert [action.value for action in Action if action.grants] == ["hold.offered", "hold.held"]
+    assert [action.value for action in Action if action.answers] == [
+        "hold.waiting",
+        "hold.offered",
+        "hold.held",
+        "journal.baseline",
+    ]
+    assert [action.value for action in Action if action.beside] == ["pool.created", "pool.resized"]
+    assert {action.value.partition(".")[0] for action in Action if action.of_hold} == {"hold", "leg"}

@@ -9,6 +9,7 @@ import pytest
 
 from holdkit.core.codec import minted_id
 from holdkit.core.commands import (
+    COMMANDS,
     ArchivePool,
     CreatePool,
     FeedLine,
@@ -22,6 +23,7 @@ from holdkit.core.commands import (
 )
 from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import Leg
+from holdkit.core.outcomes import Reason
 from tests.unit.core.ladder_cases import NOW, Rung, Situation, cases, name_of
 from tests.unit.core.world import (
     confirm,
@@ -360,6 +362,20 @@ def test_the_upper_rung_wins(command: str, rungs: list[Rung], says: str) -> None
 
 def test_the_table_is_as_long_as_it_should_be() -> None:
     assert len(TABLE) > 500
+
+
+def test_every_refusal_that_a_command_may_get_is_a_rung() -> None:
+    rungs: dict[str, set[str]] = {verb: set() for verb in COMMANDS}
+    for command, ladder in LADDERS.items():
+        played = situation(command)
+        rungs[type(played.build(**played.fields)).verb] |= {rung.says for rung in ladder}
+    said = {verb: {reason.value for reason in kind.reasons} for verb, kind in COMMANDS.items()}
+    rungs["confirm"].add("hold_waiting")  # below
+    rungs["hold"].add("line_full")  # of a hold that may wait
+    rungs["leave"].add("pool_not_found")  # in test_leaving.py
+    rungs["change_limits"].add("version_conflict")  # in test_limits.py
+    reasons = {reason.value for reason in Reason} - {"operation_conflict", "operation_table_full"}
+    assert {verb: says & reasons for verb, says in rungs.items()} == said
 
 
 @pytest.mark.parametrize(("trouble", "says"), [

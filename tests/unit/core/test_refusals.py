@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.commands import (
+    COMMANDS,
     AnyCommand,
     ArchivePool,
     ChangeLimits,
@@ -19,14 +20,12 @@ from holdkit.core.commands import (
     ResizePool,
     UnarchivePool,
 )
-from holdkit.core.decide import LADDERS
 from holdkit.core.entries import Action, AskedLeg, Effect, Entry, RefusedCommand
 from holdkit.core.erasure import Erasure, Selector
 from holdkit.core.model import Leg, Pool
 from holdkit.core.outcomes import Reason
 from holdkit.core.personal import fields, rewrite, split
 from holdkit.core.reading import touches
-from holdkit.core.refusals import AUDITED
 from tests.unit.core.world import (
     World,
     confirm,
@@ -121,7 +120,7 @@ def test_every_command(world: World, command: AnyCommand, told: tuple[Any, ...])
 
 
 def test_every_command_but_the_kernels_own() -> None:
-    assert {kind.__name__ for kind in LADDERS.keys() - AUDITED.keys()} == {"PutRecord", "FeedLine"}
+    assert {verb for verb, kind in COMMANDS.items() if not kind.audited} == {"put_record", "feed_line", "sweep"}
 
 
 def test_what_the_kernel_asks_for_itself_has_no_entry(world: World) -> None:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Stored
@@ -30,14 +30,15 @@ from holdkit.core.commands import (
     ReturnUnits,
 )
 from holdkit.core.decide import SweepList, decide_groups
-from holdkit.core.entries import Action, Effect, Entry
+from holdkit.core.entries import Action, Change, Effect, Entry
 from holdkit.core.erased_names import ErasedNames, names_of
+from holdkit.core.fields import defaults_of
 from holdkit.core.ladders.finding import prunable
 from holdkit.core.ladders.lines import served
 from holdkit.core.ladders.retiring import Keeping, keeping, kept_for
 from holdkit.core.model import Key, Leg, Pool, Record, RecordKey, State, StoredHold
 from holdkit.core.needs import needs
-from holdkit.core.outcomes import Done, Operation, Outcome, Refusal
+from holdkit.core.outcomes import Done, Operation, Outcome, Reason, Refusal
 from holdkit.core.outstanding import Tally, TallyKey
 from holdkit.core.trees import path_of
 from holdkit.core.view import Counts, DueLeg, FrontOfLine, Loaded, View
@@ -45,6 +46,10 @@ from holdkit.kernel.prepare import guarded
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 What: TypeAlias = str | Mapping[str, int] | tuple[Leg, ...]
+
+
+OF_THE_KEY = (Reason.OPERATION_CONFLICT, Reason.OPERATION_TABLE_FULL, Reason.ABORTED)
+"""Why any command may be refused."""
 
 
 class World:
@@ -107,6 +112,9 @@ class World:
         self.numbers, self.unfed = view.numbers, set(view.unfed)
         self.served = [hold.id for hold in served(view)]
         assert len(self.numbers) == sum(map(len, outcomes))
+        for group, answers in zip(groups, outcomes, strict=True):
+            for command, answer in zip(group.commands, answers, strict=False):  # none for a group that is put off
+                assert not isinstance(answer, Refusal) or answer.reason in (*command.reasons, *OF_THE_KEY), command
         self.write(view)
         return outcomes
 
@@ -347,6 +355,10 @@ ASIDE = (Action.HOLD_RETURNED, Action.LEG_RETURNED)
 """What may be told of a hold beside its life: units given back after they were consumed, late legs of an expired one."""
 
 
+SELDOM = [name for name, value in defaults_of(Change).items() if value is UNSET]
+"""What a change says only where it changes: other entries of the hold do not repeat it."""
+
+
 def check(world: World) -> None:
     """All that must be true after every batch."""
     legs = outstanding(world.holds.values())
@@ -388,7 +400,10 @@ def check_journal(entries: list[Entry], holds: Mapping[Key, StoredHold]) -> None
     swept: set[Key] = set()
     for entry in entries:
         key = (entry.tenant, entry.subject)
-        if entry.action in (Action.HOLD_HELD, Action.HOLD_WAITING):
+        says = entry.change is not None and [name for name in SELDOM if getattr(entry.change, name) is not UNSET]
+        assert entry.action.answers or not says, f"no retry is answered from {entry.action}, which alone says {says}"
+        assert entry.action.begins == (entry.hold is not None)
+        if entry.action.begins:
             assert not lives[key] or lives[key][-1] in ENDS, "born again before it had ended"
             assert LIFE.fullmatch(" ".join(lives[key] or ["held"])), lives[key]
             lives[key], moved = [], Counter({item: n for item, n in moved.items() if item[1] != key})

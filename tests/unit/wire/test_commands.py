@@ -5,26 +5,61 @@ from __future__ import annotations
 from typing import get_args
 
 import holdkit
-from holdkit.client.requests import _DOCUMENTS, _NOT_SENT
-from holdkit.wire.batches import BatchCommand
+from holdkit.client.requests import _NOT_SENT
+from holdkit.core.commands import COMMANDS
+from holdkit.server.handlers.batches import _KINDS
+from holdkit.server.keys import VERBS
+from holdkit.server.routes import ROUTES
+from holdkit.testing.stories import commands as stories
+from holdkit.testing.stories.parser import VERBS as WORDS
+from holdkit.wire.batches import DOCUMENTS, BatchCommand
 
 OF_FACES = {"on_demand", "label", "others_as_held", "trusted", "forever"}
 """Only faces may set these, and a face has routes of its own."""
+NOT_IN_A_BATCH = {
+    "leave": "the end of a call that waits, which is none of a batch",
+    "feed_line": "the kernel's own",
+    "put_record": "has a route of its own",
+    "change_limits": "covers all tenants",
+    "sweep": "covers all tenants",
+}
+"""The commands that have no document, and why."""
+IN_NO_STORY = {
+    "leave": "hold with wait=",
+    "feed_line": "the kernel's own",
+    "return_to_pool": "return pool/…",
+    "change_limits": "change",
+}
+"""The commands that no verb of a story is called like, and what stories say instead."""
 
 
 def test_every_field_of_a_command_is_in_its_document() -> None:
-    assert len(_DOCUMENTS) > 10
-    for command, document in _DOCUMENTS.items():
+    assert len(DOCUMENTS) > 10
+    for verb, document in DOCUMENTS.items():
+        command = COMMANDS[verb]
         said = set(command.__struct_fields__) - _NOT_SENT - OF_FACES
         if command is holdkit.commands.JoinLine:  # one leg, spelled out
             said = said - {"legs"} | {"pool", "quantity"}
         assert said <= set(document.__struct_fields__), command
 
 
-def test_every_document_of_a_batch_has_a_command() -> None:
-    assert set(_DOCUMENTS.values()) == set(get_args(BatchCommand))
+def test_every_command_has_a_document_or_says_why_not() -> None:
+    assert {*DOCUMENTS, *NOT_IN_A_BATCH} == {*COMMANDS}
+    assert {*DOCUMENTS.values()} == {*get_args(BatchCommand)} == {*_KINDS}
+
+
+def test_every_command_has_a_scope_for_limited_keys_and_a_route_of_its_own() -> None:
+    kinds = {route.kind: route.scope for route in ROUTES}
+    for verb in DOCUMENTS:
+        assert VERBS[verb] == kinds[verb], verb
+
+
+def test_every_command_has_a_word_in_stories_or_says_why_not() -> None:
+    words = {kind.verb for word, kind in stories.COMMANDS.items() if word in WORDS}
+    assert words | {*IN_NO_STORY} == {*COMMANDS}
 
 
 def test_every_command_that_users_have_can_be_sent() -> None:
-    exported = {kind for kind in vars(holdkit.commands).values() if isinstance(kind, type) and kind in _DOCUMENTS}
-    assert exported == set(_DOCUMENTS)
+    public = vars(holdkit.commands).values()
+    exported = {verb for verb, kind in COMMANDS.items() if kind in public}
+    assert exported == {*DOCUMENTS, "put_record", "sweep"}

@@ -14,7 +14,7 @@ from typing import Final
 from ...core.bounds import Limits
 from ...core.ladders.lines import SKIPPED
 from ...core.ladders.retiring import Keeping, keeping, kept_for
-from ...core.model import HELD, LIVE, Key, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import HELD, LIVE, Key, Pool, Record, RecordKey, Slot, StoredHold, filed_anew
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ...core.table_bounds import portion
 from ...core.view import DueLeg, FrontOfLine
@@ -129,7 +129,7 @@ class Tables:
             index.file(slot, key)
         if before is None:
             self._put_legs(key, hold)
-        elif before.legs is not hold.legs or (before.deadline, before.state) != (hold.deadline, hold.state):
+        elif before.legs is not hold.legs or filed_anew(before, hold):
             self._drop_legs(key, before)
             self._put_legs(key, hold)
 

@@ -29,20 +29,18 @@ from ...errors import PromiseBroken
 from ..archive_files import decoded
 from ..archiving import ArchivedEntries
 from ..baseline_check import baseline_entries, compare_baseline
+from ..hold_columns import hold_of, kept_row
 from ..progress import Meter, Progress
 from ..spill import Spill
 from .archive_reading import PostgresBaseline, baseline_rows, check_archived, nothing
 from .compact_entries import expand, is_compact
 from .connections import PipelineConnection
 from .driver import ROLLBACK, Row
+from .hold_rows import HOLD_COLUMNS, pools_row
 from .rows import (
-    HOLD_COLUMNS,
     POOL_COLUMNS,
     checksum,
     columns,
-    hold_of,
-    kept_row,
-    new_hold_row,
     operation_checksum,
     pool_of,
     pool_row,
@@ -283,8 +281,7 @@ class StoredRows:
             hold = hold_of(row)
         except msgspec.DecodeError as error:
             return key, None, _unless("holds", row_name(key), "legs", str(error), "legs")
-        expected = new_hold_row(hold, self._lanes)
-        derived = (hold.open, expected[0], expected[4], expected[5], *kept_row(hold))
+        derived = (hold.open, lane_of_hold(hold.id, self._lanes), *pools_row(hold, self._lanes), *kept_row(hold))
         if row[HOLD_COLUMNS:] == derived:
             return key, hold, ()
         found: list[Difference] = []

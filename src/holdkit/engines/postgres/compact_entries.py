@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from ...core.codec import encode_entry
 from ...core.entries import Action, Change, Effect, Entry
+from ...core.fields import says_more
 from ...core.model import HeldLeg, Pool, Slot, State, StoredHold
 from ...core.reading import JournalRow
 from .driver import Row
@@ -150,6 +151,12 @@ def _is_plain(effect: Effect, entry: Entry) -> bool:
     )
 
 
+_hold_says_more: Final = says_more(
+    StoredHold, ("deadline", "state", "entity", "actor", "correlation_id", "metadata", "version")
+)
+_change_says_more: Final = says_more(Change, ("deadline", "was_deadline", "entity", "ended_at", "reason", "last_op"))
+
+
 def _held(entry: Entry, effect: Effect) -> CompactRow | None:
     hold, pool = entry.hold, effect.pool
     if hold is None or entry.change is not None or effect.consumed or len(hold.legs) != 1:
@@ -170,16 +177,7 @@ def _held(entry: Entry, effect: Effect) -> CompactRow | None:
         or hold.version != 1
         or hold.actor != entry.actor
         or hold.correlation_id != entry.correlation_id
-        or hold.ended_at is not None
-        or hold.reason is not None
-        or hold.last_op is not None
-        or hold.returned_at is not None
-        or hold.closes is not None
-        or hold.account is not None
-        or hold.above
-        or hold.joined_at is not None
-        or hold.number is not None
-        or hold.offer_ttl is not None
+        or _hold_says_more(hold)
     ):
         return None
     body = CompactBody(HELD, hold.owner_hash, hold.entity, hold.metadata, entry.actor, entry.correlation_id, entry.reason,
@@ -207,10 +205,7 @@ def _ended(entry: Entry, effect: Effect) -> CompactRow | None:
         or change.deadline != change.was_deadline
         or change.ended_at != (change.deadline if expired else entry.slot)
         or change.reason != entry.reason
-        or change.returned_at is not None
-        or change.above
-        or change.held_at is not None
-        or change.fence is not None
+        or _change_says_more(change)
     ):
         return None
     last_op, fingerprint = change.last_op, None

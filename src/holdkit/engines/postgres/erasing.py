@@ -17,6 +17,7 @@ from ..archive_erasing import ErasableArchive
 from ..archived_store import erase
 from ..clocks import steady
 from ..erasing import Rewrites, Rows
+from ..hold_columns import hold_of
 from ..progress import Progress
 from .audit import LONG
 from .compact_entries import journal_row
@@ -26,9 +27,6 @@ from .driver import BEGIN, COMMIT
 from .erasing_rows import PostgresRows
 from .failures import RETRYABLE, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
 from .journal_reading import Reader, number
-from .rows import (
-    hold_of,
-)
 from .transactions import Connections, Transactions
 
 T = TypeVar("T")

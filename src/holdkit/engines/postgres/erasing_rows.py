@@ -19,25 +19,25 @@ from msgspec import structs
 
 from ...core.baseline import ArchivedLane, RowKey
 from ...core.codec import decode_entry, decode_outcome, encode_entry
-from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
+from ...core.lanes import lane_of_operation, lane_of_pool, lane_of_record
 from ...core.model import Pool, Record, RecordKey, StoredHold
 from ...core.outcomes import Operation
 from ...core.reading import JournalRow
 from ...core.seals import Seal, encode_salts, seal_of
 from ..archiving import archived_checksum, row_checksum
 from ..erasing import Rewrites, resealed, with_totals
+from ..hold_columns import hold_of
 from .archive_reading import PostgresBaseline
 from .compact_entries import WHOLE, compact, journal_row
 from .connections import PipelineConnection
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, ROLLBACK, Row, Script, Statement
+from .hold_rows import ERASED_HOLD_COLUMNS, erased_hold_row
 from .journal_rows import JOURNAL_COLUMNS, number_left_over
 from .rows import (
-    POOL_SEPARATOR,
     checksum,
     columns,
     hold_keys,
-    hold_of,
     leg_rows,
     operation_checksum,
     operation_of,
@@ -202,9 +202,7 @@ class PostgresRows:
     def _rows(self, done: Rewrites) -> Iterator[Statement]:
         lanes = self._options.lanes
         for holds in _parts(done.holds):
-            rows = [(lane_of_hold(one.id, lanes), one.tenant, one.id, one.entity, one.reason, one.actor, one.metadata, one.last_op,
-                     one.account, _encode(one.legs).decode(), POOL_SEPARATOR.join(one.pools)) for one in holds]  # fmt: skip
-            yield "rewrite_holds", columns(rows, 11)
+            yield "rewrite_holds", columns([erased_hold_row(hold, lanes) for hold in holds], ERASED_HOLD_COLUMNS)
             if done.account is not None:
                 legs = [(*key, values[3]) for hold in holds for key, values in leg_rows(hold, lanes).items()]
                 yield "rewrite_legs", columns(legs, 6)

@@ -33,10 +33,12 @@ from ...core.searching import (
     spans,
 )
 from ...core.seen import seen_hold
+from ..hold_columns import hold_of
 from .database import BatchOptions, load_limits
 from .driver import Row, Script
+from .hold_rows import HOLD_COLUMNS
 from .in_doubt import find_settled
-from .rows import DIGITS, HOLD_COLUMNS, hold_keys, hold_of, is_id, pool_keys
+from .rows import DIGITS, hold_keys, is_id, pool_keys
 
 
 def query_one(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:

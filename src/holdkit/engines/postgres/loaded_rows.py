@@ -20,9 +20,10 @@ from ...core.outstanding import Tally, TallyKey
 from ...core.reading import entry_of
 from ...core.view import NO_FLOORS, DueLeg
 from ...errors import EngineError
+from ..hold_columns import hold_of
 from .compact_entries import journal_row
 from .driver import Row
-from .rows import hold_of, operation_of, pool_of, record_of, tally_of
+from .rows import operation_of, pool_of, record_of, tally_of
 
 
 class LoadedRows(Struct):

@@ -1,4 +1,4 @@
-"""Rows to records and back: the only module that knows the order of columns.
+"""Rows to records and back: the only module that knows the order of columns, but for those of holds (`hold_rows`).
 
 Pure functions. Statements take one array per column, so what is written is turned from rows into columns here.
 """
@@ -7,28 +7,21 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from ...core.entries import Entry
-from ...core.ladders.retiring import keeping
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
-from ...core.model import HeldLeg, Key, Line, Pool, Record, RecordKey, Slot, State, StoredHold
+from ...core.model import Key, Line, Pool, Record, RecordKey, Slot, State, StoredHold
 from ...core.outcomes import Done, Operation, Refusal
-from ...core.outstanding import Level, OpenLeg, Tally, TallyKey
+from ...core.outstanding import OpenLeg, Tally, TallyKey
 from .driver import Row
 
 Columns = list[Any]
 """One list per column."""
 
-_legs: Final = msgspec.json.Decoder(tuple[HeldLeg, ...])
-_above: Final = msgspec.json.Decoder(tuple[Level, ...])
 _encode: Final = msgspec.json.Encoder().encode
-_STATES: Final = {state.value: state for state in State}
-_WORDS: Final = {state: state.value for state in State}
-POOL_SEPARATOR: Final = "\x1f"  # no id has a control character
 DIGITS: Final = "0123456789abcdef"
 
 
@@ -105,68 +98,6 @@ def pool_settings_row(pool: Pool, lanes: int) -> Row:
     return (lane, pool.tenant, pool.id, pool.closes, pool.archived, pool.per_account)
 
 
-def open_pools(legs: str, above: str | None, state: str) -> tuple[str, ...]:
-    """The pools on which a stored hold has anything outstanding."""
-    named = _legs.decode(legs)
-    if state == State.WAITING:
-        return (named[0].pool,)
-    pools = [leg.pool for leg in named if leg.held]
-    levels = () if above is None else _above.decode(above)
-    return (*pools, *(level.pool for level in levels if level.held and level.pool not in pools))
-
-
-def split_pools(text: str) -> tuple[str, ...]:
-    """The column `pools` of a hold, as one text."""
-    return tuple(text.split(POOL_SEPARATOR))
-
-
-def hold_of(row: Row) -> StoredHold:
-    """The columns in the order of `StoredHold`'s fields."""
-    return StoredHold(row[0], row[1], _legs.decode(row[2]), row[3], row[4], row[5], row[6], _STATES[row[7]], row[8],
-                      row[9], row[10], row[11], row[12], row[13], row[14], row[15], row[16], row[17], row[18],
-                      () if row[19] is None else _above.decode(row[19]), row[20], row[21], row[22])  # fmt: skip
-
-
-HOLD_COLUMNS: Final = 23
-"""How many `hold_of` takes."""
-
-
-def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
-    """The columns kept and kept_from."""
-    kept = keeping(hold)
-    return (None, None) if kept is None else (int(kept[0]), kept[1])
-
-
-def new_hold_row(hold: StoredHold, lanes: int) -> Row:
-    """For `insert_holds`."""
-    tenant, legs = hold.tenant, hold.legs
-    if len(legs) == 1 and not hold.above:
-        pools, pool_lanes = legs[0].pool, str(lane_of_pool((tenant, legs[0].pool), lanes))
-    else:
-        names = hold.pools
-        pools = POOL_SEPARATOR.join(names)
-        pool_lanes = ",".join([str(lane_of_pool((tenant, name), lanes)) for name in names])
-    return (lane_of_hold(hold.id, lanes), tenant, hold.id, _encode(legs).decode(), pools, pool_lanes, hold.owner_hash,
-            hold.held_at, hold.fence, hold.deadline, _WORDS[hold.state], hold.open, hold.entity, hold.ended_at,
-            hold.reason, hold.actor, hold.correlation_id, hold.metadata, hold.last_op, hold.version, hold.returned_at,
-            hold.closes, hold.account, _above_text(hold) if hold.above else None, hold.joined_at, hold.number, hold.offer_ttl,
-            *kept_row(hold))  # fmt: skip
-
-
-NEW_HOLD_COLUMNS: Final = 29
-"""How many `new_hold_row` gives."""
-
-
-@lru_cache(maxsize=4_096)
-def whole_leg(pool: str, units: int) -> bytes:
-    """The column `legs` of a new hold of one leg."""
-    return _encode((HeldLeg(pool, units, units),))
-
-
-def _above_text(hold: StoredHold) -> str:
-    return _encode(hold.above).decode()
-
-
 def placed_columns(holds: Sequence[StoredHold], lanes: int) -> Columns:
     """For `place_holds`: new holds of one leg, column by column, because a batch may have hundreds of them."""
     legs = [hold.legs[0] for hold in holds]
@@ -188,18 +119,6 @@ def placed_columns(holds: Sequence[StoredHold], lanes: int) -> Columns:
         [leg.held for leg in legs],
         [hold.closes for hold in holds],
     ]
-
-
-def changed_hold_row(hold: StoredHold, was: int, lanes: int) -> Row:
-    """For `update_holds`."""
-    return (lane_of_hold(hold.id, lanes), hold.tenant, hold.id, _encode(hold.legs).decode(), _WORDS[hold.state],
-            hold.deadline, hold.open, hold.ended_at, hold.entity, hold.reason, hold.last_op, hold.version, was,
-            hold.returned_at, *kept_row(hold), hold.held_at, hold.fence,
-            _above_text(hold) if hold.above else None)  # fmt: skip
-
-
-CHANGED_HOLD_COLUMNS: Final = 19
-"""How many `changed_hold_row` gives."""
 
 
 def leg_rows(hold: StoredHold, lanes: int) -> dict[Row, Row]:

@@ -29,7 +29,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from ...core.commands import PLACING, Group, Sweep
+from ...core.commands import Group, Sweep
 from ...core.decide import decide_group, decide_groups
 from ...core.ladders.expiry import backlog, return_backlog
 from ...core.ladders.lines import left_to_offer, served
@@ -177,7 +177,7 @@ def _adopt_limits(options: BatchOptions, state: RetryState) -> Script[ScriptResu
 def refused_creation(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> bool:
     """Whether a command that creates a hold was refused or undone."""
     return any(
-        not isinstance(outcome, Done) and any(isinstance(command, PLACING) for command in group.commands)
+        not isinstance(outcome, Done) and any(command.names == "legs" for command in group.commands)
         for group, answers in zip(groups, outcomes, strict=True)
         for outcome in answers
     )

@@ -27,9 +27,11 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct, structs
 
+from ...core.entries import Action
 from ...errors import EngineError
 from ..named_sql import load_blocks, load_migrations
 from .driver import OneRow, Row, Script, Sql, Statement
+from .hold_rows import PARTS
 
 T = TypeVar("T")
 
@@ -42,13 +44,15 @@ _PARAMETER: Final = re.compile(r"\$(\d+)(?:::(\w+(?:\[\])?))?")
 _DISTRIBUTED: Final = re.compile(r"\s*/\* distributed: (.*?) \*/", re.DOTALL)
 _QUALIFIED: Final = re.compile(rf"\b{SCHEMA}\.")
 _CONTROL: Final = ("begin", "commit", "rollback")
+_PARTS: Final = {**PARTS, "answering": ", ".join(f"'{action.value}'" for action in Action if action.answers)}
+"""What statements need of holds' columns and of actions."""
 
 
 @cache
 def _texts() -> MappingProxyType[str, str]:
     """Every named statement as it is written."""
     found = {name: name for name in _CONTROL}
-    for name, text in load_blocks(__package__).items():
+    for name, text in load_blocks(__package__, parts=_PARTS).items():
         found[name] = text
         if text.endswith("skip locked"):
             found[f"{name}_waiting"] = text.removesuffix("skip locked").rstrip()
@@ -225,7 +229,7 @@ def load_for_one_lane(schema: str = SCHEMA) -> tuple[MappingProxyType[str, Sql],
     """Every statement by name, in its one-lane form if it has one; and those forms."""
     found, forms = dict[str, Sql](), dict[str, LaneForm]()
     written = {name: text for name, text in _texts().items() if name not in ONE_SERVER_ONLY}
-    for name, text in {**written, **load_blocks(__package__, "sql/distributed")}.items():
+    for name, text in {**written, **load_blocks(__package__, "sql/distributed", _PARTS)}.items():
         if _KEYS.search(text) or _ANY.search(text) or _DISTRIBUTED.search(text):
             text, form = _for_one_lane(text)
             forms[name] = form

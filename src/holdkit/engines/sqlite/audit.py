@@ -23,24 +23,12 @@ from ...errors import EngineError
 from ..archive_files import decoded
 from ..archiving import ArchivedEntries
 from ..baseline_check import baseline_entries, compare_baseline
+from ..hold_columns import hold_of, kept_row
 from ..progress import Meter, Progress
 from ..spill import Spill
 from .archived_reading import SqliteBaseline, archived_lane, baseline_rows, check_archived
 from .driver import Driver, Row, migrations
-from .rows import (
-    ERASING,
-    GENERATION,
-    REWRITES,
-    SECRET,
-    checksum,
-    entry_checksum,
-    hold_of,
-    kept_row,
-    leg_of,
-    pool_of,
-    record_of,
-    tally_of,
-)
+from .rows import ERASING, GENERATION, REWRITES, SECRET, checksum, entry_checksum, leg_of, pool_of, record_of, tally_of
 
 OPTIONAL: Final = frozenset({"scrubbed", ERASING, REWRITES})
 """Settings that may be missing. `scrubbed` is the row that a write after a failed COMMIT puts, if it has nothing else to write."""

@@ -15,17 +15,17 @@ from ...core.reading import JournalRow
 from ...core.seals import Seal, encode_salts, seal_of
 from ..archiving import archived_checksum, row_checksum
 from ..erasing import Rewrites, Rows, resealed, with_totals
+from ..hold_columns import hold_of
 from .archived_reading import SqliteBaseline, archived_lane
 from .driver import Driver, Row, Script, Statement
+from .hold_rows import erased_hold_row
 from .readers import Readers
 from .rows import (
     ERASING,
     REWRITES,
     checksum,
     entry_checksum,
-    hold_of,
     keys_json,
-    legs_text,
     operation_of,
     pool_of,
     record_of,
@@ -183,7 +183,7 @@ def statements_of(done: Rewrites) -> tuple[Statement, ...]:
         entries.append((entry.subject, body, entry_checksum(row.seq, body.encode()), row.seq))
     statements = [
         Statement("rewrite_entries", entries, many=True),
-        Statement("rewrite_holds", [_hold_row(hold) for hold in done.holds], many=True),
+        Statement("rewrite_holds", [erased_hold_row(hold) for hold in done.holds], many=True),
         Statement("rewrite_pools", [(pool.label, pool.entity, *pool.key) for pool in done.pools], many=True),
         Statement("rename_legs", [(pool.tenant, before, pool.id) for before, pool in done.renamed], many=True),
         Statement(
@@ -208,19 +208,6 @@ def statements_of(done: Rewrites) -> tuple[Statement, ...]:
             Statement("drop_account_tallies", [done.account[:2]], many=True),
         ]
     return tuple(one for one in statements if one.parameters)
-
-
-def _hold_row(hold: StoredHold) -> Row:
-    return (
-        legs_text(hold.legs),
-        hold.entity,
-        hold.reason,
-        hold.actor,
-        hold.metadata,
-        hold.last_op,
-        hold.account,
-        *hold.key,
-    )
 
 
 def _operation_row(operation: Operation) -> Row:

@@ -32,10 +32,11 @@ from ...core.searching import (
     spans,
 )
 from ...core.seen import seen_hold
+from ..hold_columns import hold_of
 from ..journal_search import written
 from .driver import Row
 from .pool_reading import BEHIND_ALL_TEXT, At, by_tenant, count_waiting_before
-from .rows import hold_of, keys_json
+from .rows import keys_json
 
 
 def _slot(row: Row, at: At) -> Slot:

@@ -28,8 +28,9 @@ from ...core.outstanding import Tally, TallyKey
 from ...core.table_bounds import portion
 from ...core.trees import parent_of
 from ...core.view import NOBODY, Counts, DueLeg, FrontOfLine, Loaded, LoadLine
+from ..hold_columns import hold_of
 from .driver import Row, Script, Statement
-from .rows import hold_of, keys_json, operation_of, pool_of, record_of, tally_of
+from .rows import keys_json, operation_of, pool_of, record_of, tally_of
 
 EMPTY_POOLS = 100
 """How many empty on-demand pools one sweep removes."""

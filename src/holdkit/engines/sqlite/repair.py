@@ -15,8 +15,9 @@ from ...errors import EngineError
 from ..progress import Progress
 from .audit import Audit, verify
 from .driver import Driver, Row, Script, Statement
+from .hold_rows import new_hold_row
 from .loading import gather
-from .rows import entry_rows, leg_row, new_generation, new_hold_row, new_pool_row, record_row, tally_row
+from .rows import entry_rows, leg_row, new_generation, new_pool_row, record_row, tally_row
 from .script import ScriptResult
 from .writing import write_back
 

@@ -1,4 +1,4 @@
-"""Rows to records and back: the one place that knows the order of columns.
+"""Rows to records and back: the one place that knows the order of columns, but for those of holds (`hold_rows`).
 
 Pure functions. Nothing here reads a clock, a file or a connection.
 """
@@ -17,21 +17,15 @@ from ...core.audit_rows import LegKey
 from ...core.codec import decode_entry, decode_outcome, encode_outcome
 from ...core.entries import Entry
 from ...core.keyed import SECRET as SECRET_BYTES
-from ...core.ladders.retiring import keeping
-from ...core.model import HeldLeg, Line, Pool, Record, State, StoredHold
+from ...core.model import Line, Pool, Record
 from ...core.outcomes import Done, Operation
-from ...core.outstanding import Level, OpenLeg, Tally, TallyKey
+from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ...errors import EngineError
 from .driver import Row
 
-_legs: Final = msgspec.json.Decoder(tuple[HeldLeg, ...])
 _special: Final = msgspec.json.Decoder(tuple[int, int, int, int | None, Line])
-_levels: Final = msgspec.json.Decoder(tuple[Level, ...])
 _token: Final = msgspec.json.Decoder(str)
 _encode: Final = msgspec.json.Encoder().encode
-_STATES: Final = {state.value: state for state in State}
-# sqlite3 binds exact str and int several times faster than enums and booleans: rows are made of these only.
-_WORDS: Final = {state: state.value for state in State}
 
 
 def keys_json(ids: Sequence[Any]) -> str:
@@ -77,60 +71,6 @@ def pool_terms_row(pool: Pool) -> Row:
     """For `update_pool_terms`."""
     return (pool.closes, 1 if pool.archived else 0, pool.waiting, pool.last_number, pool.children, pool.per_account,
             pool.tenant, pool.id)  # fmt: skip
-
-
-def hold_of(row: Row) -> StoredHold:
-    """The columns in the order of `StoredHold`'s fields."""
-    return StoredHold(row[0], row[1], _legs.decode(row[2]), row[3], row[4], row[5], row[6], _STATES[row[7]], row[8],
-                      row[9], row[10], row[11], row[12], row[13], row[14], row[15], row[16], row[17], row[18],
-                      () if row[19] is None else _levels.decode(row[19]), row[20], row[21], row[22])  # fmt: skip
-
-
-def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
-    """kept, kept_from."""
-    kept = keeping(hold)
-    return (None, None) if kept is None else (int(kept[0]), kept[1])
-
-
-def new_hold_row(hold: StoredHold, open_: int) -> Row:
-    """For `insert_whole_holds` and `replace_holds`."""
-    return (hold.tenant, hold.id, legs_text(hold.legs), hold.owner_hash, hold.held_at, hold.fence, hold.actor,
-            hold.correlation_id, hold.metadata, _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
-            hold.reason, hold.last_op, hold.version, hold.returned_at, hold.closes, *kept_row(hold), hold.account,
-            _above(hold), hold.joined_at, hold.number, hold.offer_ttl)  # fmt: skip
-
-
-def _above(hold: StoredHold) -> str | None:
-    return _encode(hold.above).decode() if hold.above else None
-
-
-def legs_text(legs: tuple[HeldLeg, ...]) -> str:
-    """Legs as JSON."""
-    return _encode(legs).decode()
-
-
-def plain_row(hold: StoredHold, legs: str) -> Row:
-    """For `insert_plain_holds`."""
-    return (hold.tenant, hold.id, legs, hold.owner_hash, hold.held_at, hold.fence, hold.deadline)
-
-
-def held_row(hold: StoredHold, legs: str, open_: int) -> Row:
-    """For `insert_holds`. `legs` is their text: holds that were placed together mostly share them."""
-    return (hold.tenant, hold.id, legs, hold.owner_hash, hold.held_at, hold.fence, hold.deadline,
-            open_, hold.version, hold.closes or 0, hold.actor or "", hold.correlation_id or "", hold.metadata or "",
-            hold.entity or "")  # fmt: skip
-
-
-def changed_hold_row(hold: StoredHold, open_: int) -> Row:
-    """For `update_holds`."""
-    return (legs_text(hold.legs), _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
-            hold.reason, hold.last_op, hold.version, hold.returned_at, *kept_row(hold), hold.tenant, hold.id)  # fmt: skip
-
-
-def whole_changed_hold_row(hold: StoredHold, open_: int) -> Row:
-    """For `update_whole_holds`."""
-    row = changed_hold_row(hold, open_)
-    return (*row[:-2], hold.held_at, hold.fence, _above(hold), *row[-2:])
 
 
 def leg_of(row: Row) -> OpenLeg:

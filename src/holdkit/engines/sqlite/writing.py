@@ -12,24 +12,28 @@ from ...core.bounds import Limits
 from ...core.model import HELD, MAX_SLOT, Pool, Slot, StoredHold
 from ...core.retention import retired_until
 from ...core.view import View
+from ..hold_columns import legs_text
 from .driver import Row, Statement
+from .hold_rows import (
+    changed_hold_row,
+    held_row,
+    is_more_than_held,
+    is_more_than_plain,
+    new_hold_row,
+    plain_row,
+    whole_changed_hold_row,
+)
 from .loading import LoadedBatch
 from .rows import (
-    changed_hold_row,
     entry_rows,
-    held_row,
     labelled_pool_row,
     leg_row,
-    legs_text,
-    new_hold_row,
     new_pool_row,
     operation_rows,
-    plain_row,
     pool_row,
     pool_terms_row,
     record_row,
     tally_row,
-    whole_changed_hold_row,
 )
 
 PRUNE_FEW = 20
@@ -186,6 +190,9 @@ def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> N
     if before is None:
         _born(writes, after)
         return
+    if before.account is not None or before.above:
+        _whole_hold(writes, before, after)
+        return
     tenant, hold_id, deadline = after.tenant, after.id, after.leg_deadline
     is_open = 0
     filed = {(leg.pool, before.leg_deadline): leg.held for leg in before.legs if leg.held}
@@ -207,27 +214,16 @@ def _born(writes: HoldWrites, hold: StoredHold) -> None:
         if leg.held:
             is_open = 1
             writes.legs_born.append((tenant, leg.pool, MAX_SLOT if deadline is None else deadline, hold_id, leg.held))
-    if hold.state is not HELD or hold.reason is not None or hold.last_op is not None:
+    if hold.state is not HELD or is_more_than_held(hold):
         writes.born.append(new_hold_row(hold, is_open))
         return
     text = writes.texts.get(id(hold.legs))
     if text is None:
         text = writes.texts[id(hold.legs)] = legs_text(hold.legs)
-    if deadline is None or hold.version != 1 or _says_more(hold):
+    if deadline is None or hold.version != 1 or is_more_than_plain(hold):
         writes.held.append(held_row(hold, text, is_open))
     else:
         writes.plain.append(plain_row(hold, text))
-
-
-def _says_more(hold: StoredHold) -> bool:
-    """Whether a hold has anything that `insert_plain_holds` leaves out. (One that is held has units outstanding.)"""
-    return (
-        hold.actor is not None
-        or hold.correlation_id is not None
-        or hold.metadata is not None
-        or hold.entity is not None
-        or hold.closes is not None
-    )
 
 
 def prune(loaded_batch: LoadedBatch, limits: Limits, slot: Slot, written: int, *, sweeping: bool) -> list[Statement]:

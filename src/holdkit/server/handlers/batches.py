@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from ... import errors
 from ...core import commands as core
-from ...core.commands import PLACING, AnyCommand
+from ...core.commands import AnyCommand
 from ...core.model import Leg
 from ...core.pages import hold_bytes
 from ...core.validation import invalid
@@ -53,7 +53,7 @@ async def apply_batch(request: Request) -> Answer:
             if isinstance(one, errors.Refused):
                 rollups.refused(request.caller.tenant, one, [leg.pool for leg in getattr(asked, "legs", ())])
     now = request.now()
-    named = [one for one, asked in zip(outcomes, prepared, strict=True) if not isinstance(asked, PLACING)]
+    named = [one for one, asked in zip(outcomes, prepared, strict=True) if asked.names != "legs"]
     request.charge_legs(sum([len(one.raw.legs) - 1 for one in named if isinstance(one, Hold)]))
     replayed = key is not None and all(getattr(one, "replayed", False) for one in outcomes)
 
@@ -69,7 +69,7 @@ async def apply_batch(request: Request) -> Answer:
 
 def _answered(outcome: Outcome, asked: AnyCommand, now: datetime, caller: Caller) -> CommandAnswer:
     if isinstance(outcome, Hold):
-        secret = isinstance(asked, PLACING)
+        secret = asked.names == "legs"
         shown = hold_now(outcome, now, caller.show, secret=secret)
         return CommandAnswer(status="done", hold=shown, replayed=outcome.replayed)
     if isinstance(outcome, Pool):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.commands import PLACING, AnyCommand, ConfirmHold, Consume, PlaceHold, ReleaseHold, ResizePool
+from ...core.commands import AnyCommand, ConfirmHold, Consume, PlaceHold, ReleaseHold, ResizePool
 from ...core.face_legs import FaceLeg
 from ...core.model import Leg
 from ...core.validation import invalid, pool_id
@@ -103,7 +103,7 @@ async def decide(request: Request) -> Answer:
     idempotent."""
     body: Windowed = request.body
     commands = [_command(request, one) for one in body.commands]
-    if any(isinstance(command, (*PLACING, ResizePool)) for command in commands):
+    if any(command.names in ("legs", "pool") for command in commands):
         need_admin(request.caller, "to say how much a window has")
     if len(commands) > 1:
         return await _all(request, commands)
@@ -116,7 +116,7 @@ async def decide(request: Request) -> Answer:
     result = WindowAnswer(decided=at(done.slot), replayed=done.replayed, server_time=now)
     if done.hold is not None:
         hold = hold_of(done, getattr(command, "token", None))
-        result.hold = hold_now(hold, now, request.caller.show, secret=isinstance(command, PLACING))
+        result.hold = hold_now(hold, now, request.caller.show, secret=command.names == "legs")
     if done.pool is not None:
         result.pool = pool_now(done.pool, now)
     return answer(result, 200, (REPLAYED,) if done.replayed else ())

@@ -13,25 +13,8 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct, field, structs
 
 from ... import Hold, InvalidRequest, Resource
-from ...commands import (
-    ArchivePool,
-    ConfirmHold,
-    Consume,
-    CreatePool,
-    ExpireHold,
-    ExtendHold,
-    JoinLine,
-    LimitPool,
-    PlaceHold,
-    PutRecord,
-    ReleaseHold,
-    RemovePool,
-    ResizePool,
-    ReturnToPool,
-    ReturnUnits,
-    Sweep,
-    UnarchivePool,
-)
+from ...commands import ReturnToPool
+from ...core import commands
 from ...core.commands import AnyCommand
 from ...errors import Aborted
 from ...kernel.normalise import present
@@ -97,28 +80,12 @@ METHODS: Final = {
 }
 """The verbs whose method has another name."""
 
-PLACING_VERBS: Final = ("hold", "join", "consume")
-NAMING_VERBS: Final = ("hold", "join", "consume", "use", "estimate", "stay", "reserve", "combine")
+_WORDS: Final = {"create_pool": "pool", "put_record": "record"}
+COMMANDS: Final = {_WORDS.get(verb, verb.removesuffix("_pool")): kind for verb, kind in commands.COMMANDS.items()}
+"""The command of each verb of a story."""
+PLACING_VERBS: Final = tuple(word for word, kind in COMMANDS.items() if kind.names == "legs")
+NAMING_VERBS: Final = (*PLACING_VERBS, "use", "estimate", "stay", "reserve", "combine")
 """The verbs that give a hold its name."""
-
-COMMANDS: Final[dict[str, type[AnyCommand]]] = {
-    "pool": CreatePool,
-    "resize": ResizePool,
-    "limit": LimitPool,
-    "remove": RemovePool,
-    "archive": ArchivePool,
-    "unarchive": UnarchivePool,
-    "hold": PlaceHold,
-    "join": JoinLine,
-    "consume": Consume,
-    "confirm": ConfirmHold,
-    "release": ReleaseHold,
-    "extend": ExtendHold,
-    "expire": ExpireHold,
-    "return": ReturnUnits,
-    "record": PutRecord,
-    "sweep": Sweep,
-}
 
 
 class StoryResource(Resource[str, None]):

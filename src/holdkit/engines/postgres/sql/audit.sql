@@ -48,10 +48,8 @@ from holdkit.pools order by tenant, id, lane
 -- name: audit_holds
 -- Every hold, with the columns that are derived from others.
 declare audit_holds no scroll cursor for
-select tenant, replace(id::text, '-', ''), legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor,
-       correlation_id, metadata, last_op, version, returned_at, closes, account, above, joined_at, number, offer_ttl, open, lane, array_to_string(pools, e'\x1f'),
-       array_to_string(pool_lanes, ','), kept, kept_from
-from holdkit.holds order by tenant, id, lane
+select {hold}, open, lane, array_to_string(pools, e'\x1f'), array_to_string(pool_lanes, ','), kept, kept_from
+from holdkit.holds h order by tenant, id, lane
 
 -- name: audit_legs
 -- Every outstanding leg.

@@ -125,18 +125,14 @@ join holdkit.legs g on g.lane = p.lane and g.tenant = p.tenant and g.pool = p.id
 
 -- name: load_holds
 -- After the locks, so that these are the current rows.
-select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
-       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
-       h.account, h.above, h.joined_at, h.number, h.offer_ttl
+select {hold}
 from unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
 join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
 
 -- name: lock_holds
 -- Those that are due, and those in front of a line. A due hold may have legs on pools that others have locked: the transaction that locks
 -- the hold marks it expired.
-select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
-       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
-       h.account, h.above, h.joined_at, h.number, h.offer_ttl
+select {hold}
 from unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
 join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
 order by h.lane, h.tenant, h.id
@@ -155,9 +151,7 @@ cross join lateral (
 -- name: lock_lines
 -- The holds of the same, found by the same legs: these cannot change while their pools are locked. A hold's lane is in the low bits of its
 -- id. (As one array, the keys are looked up one by one, whatever the planner thinks of the size of these tables.)
-select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
-       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
-       h.account, h.above, h.joined_at, h.number, h.offer_ttl
+select {hold}
 from unnest(array(
     select k.tenant || g.hold from unnest($1::int[], $2::text[], $3::text[], $4::int[], $5::bigint[]) k(lane, tenant, pool, count, most)
     cross join lateral (
@@ -193,8 +187,8 @@ order by o.lane, o.tenant, o.id
 for key share of o
 
 -- name: load_answers
--- The entries that make up answers which refer to theirs: the one with this operation id and slot, and those that created the hold and
--- granted its units. Later changes of the hold do not matter, and of earlier ones the entry has all that counts. Those of callers'
+-- The entries that make up answers which refer to theirs: the one with this operation id and slot, and those whose action may answer a
+-- retry (`Action.answers`). Later changes of the hold do not matter, and of earlier ones the entry has all that counts. Those of callers'
 -- transactions that have no number yet come last.
 select k.n, {entry}
 from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[]) k(lane, tenant, subject, op, slot, n)
@@ -209,7 +203,7 @@ cross join lateral (
         from holdkit.unnumbered u where u.lane = k.lane and u.tenant = k.tenant and u.subject = k.subject
     ) i
     where (i.pool is not null and i.revision is null)
-       or i.body::json ->> 'action' in ('hold.held', 'hold.waiting', 'hold.offered', 'journal.baseline')
+       or i.body::json ->> 'action' in ({answering})
        or (coalesce(i.slot, (i.body::json ->> 'slot')::bigint) = k.slot and i.body::json ->> 'op' = k.op)
     offset 0
 ) j
@@ -406,44 +400,27 @@ with gone as (
 select 1 / (count(*) = $5::int or not $6::bool)::int, count(*) from gone
 
 -- name: insert_holds
--- A hold was created. Its pools and their lanes come as one text each, because arrays of arrays cannot be unnested.
+-- A hold was created.
 with born as (
-    insert into holdkit.holds (lane, tenant, id, legs, pools, pool_lanes, owner_hash, held_at, fence, deadline, state, open,
-                               entity, ended_at, reason, actor, correlation_id, metadata, last_op, version, returned_at,
-                               closes, account, above, joined_at, number, offer_ttl, kept, kept_from)
-    select k.lane, k.tenant, k.id, k.legs, string_to_array(k.pools, e'\x1f'), string_to_array(k.pool_lanes, ',')::int[],
-           k.owner_hash, k.held_at, k.fence, k.deadline, k.state, k.open, k.entity, k.ended_at, k.reason, k.actor,
-           k.correlation_id, k.metadata, k.last_op, k.version, k.returned_at, k.closes, k.account, k.above, k.joined_at,
-           k.number, k.offer_ttl, k.kept, k.kept_from
-    from unnest($1::int[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
-                $9::bigint[], $10::bigint[], $11::text[], $12::bool[], $13::text[], $14::bigint[], $15::text[],
-                $16::text[], $17::text[], $18::text[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[],
-                $23::text[], $24::text[], $25::bigint[], $26::bigint[], $27::bigint[], $28::int[], $29::bigint[])
-         k(lane, tenant, id, legs, pools, pool_lanes, owner_hash, held_at, fence, deadline, state, open, entity, ended_at,
-           reason, actor, correlation_id, metadata, last_op, version, returned_at, closes, account, above, joined_at,
-           number, offer_ttl, kept, kept_from)
+    insert into holdkit.holds ({new_hold})
+    select {new_hold_values}
+    from {new_hold_rows}
     order by k.lane, k.tenant, k.id
     on conflict do nothing
     returning 1
 )
-select 1 / (count(*) = $30::int or not $31::bool)::int, count(*) from born
+select {new_holds_written} from born
 
 -- name: update_holds
 -- A hold changed or ended. What never changes is not written again.
 with changed as (
     update holdkit.holds h
-    set legs = k.legs, state = k.state, deadline = k.deadline, open = k.open, ended_at = k.ended_at, entity = k.entity,
-        reason = k.reason, last_op = k.last_op, version = k.version, returned_at = k.returned_at, kept = k.kept,
-        kept_from = k.kept_from, held_at = k.held_at, fence = k.fence, above = k.above
-    from unnest($1::int[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::bigint[], $7::bool[], $8::bigint[],
-                $9::text[], $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::int[],
-                $16::bigint[], $17::bigint[], $18::bigint[], $19::text[])
-         k(lane, tenant, id, legs, state, deadline, open, ended_at, entity, reason, last_op, version, was, returned_at,
-           kept, kept_from, held_at, fence, above)
+    set {changed_hold}
+    from {changed_hold_rows}
     where h.lane = k.lane and h.tenant = k.tenant and h.id = k.id and h.version = k.was
     returning 1
 )
-select 1 / (count(*) = $20::int or not $21::bool)::int, count(*) from changed
+select {changed_holds_written} from changed
 
 -- name: delete_legs
 -- Nothing is outstanding any more, or another number of units, or under another deadline.

@@ -59,29 +59,23 @@ where j.lane = $1::int and j.seq > $2::bigint and j.seq <= $3::bigint and j.tena
   and (j.entity = any($6::text[]) or exists (select from unnest($5::text[]) t(value) where strpos(j.body, t.value) > 0))
 order by j.seq
 
--- part: whole_hold
--- A hold's row.
-h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
-       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
-       h.account, h.above, h.joined_at, h.number, h.offer_ttl
-
 -- name: find_holds_of_entity
 -- A page of holds with an entity, by the index holds_by_entity.
-select {whole_hold}
+select {hold}
 from holdkit.holds h
 where h.tenant = $1::text and h.entity = $2::text and h.id > $3::uuid /* distributed: and h.lane = $lane */
 order by h.id limit $4::int
 
 -- name: find_holds_of_account
 -- A page of holds with an account, by the index holds_by_account.
-select {whole_hold}
+select {hold}
 from holdkit.holds h
 where h.tenant = $1::text and h.account = $2::text and h.id > $3::uuid /* distributed: and h.lane = $lane */
 order by h.id limit $4::int
 
 -- name: find_holds_of_actor
 -- A page of holds with an actor: walks the primary key, each page from where the last one ended.
-select {whole_hold}
+select {hold}
 from holdkit.holds h
 where (h.lane, h.tenant, h.id) > ($5::int, $1::text, $3::uuid) and h.tenant = $1 and h.actor = $2::text /* distributed: and h.lane = $lane */
 order by h.lane, h.tenant, h.id limit $4::int
@@ -128,11 +122,8 @@ select 1 / (count(*) = $21::int or not $22::bool)::int, count(*) from changed
 -- name: rewrite_holds
 -- Holds without what was erased.
 update holdkit.holds h
-set entity = k.entity, reason = k.reason, actor = k.actor, metadata = k.metadata, last_op = k.last_op, account = k.account,
-    legs = k.legs, pools = string_to_array(k.pools, e'\x1f')
-from unnest($1::int[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-            $11::text[])
-     k(lane, tenant, id, entity, reason, actor, metadata, last_op, account, legs, pools)
+set {erased_hold}
+from {erased_hold_rows}
 where h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
 
 -- name: rewrite_pools

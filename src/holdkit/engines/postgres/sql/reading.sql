@@ -28,9 +28,7 @@ cross join lateral (
 
 -- part: shown_hold
 -- What is read of a hold: its row, the latest slot of its pools, and the version of the limits.
-h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
-       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
-       h.account, h.above, h.joined_at, h.number, h.offer_ttl,
+{hold},
        greatest({now},
                 (select max(s.slot) from unnest(h.pool_lanes, h.pools) o(lane, id) cross join lateral (
                      select p.slot from holdkit.pools p where p.lane = o.lane and p.tenant = h.tenant and p.id = o.id limit 1

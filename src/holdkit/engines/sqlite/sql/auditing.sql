@@ -15,9 +15,8 @@ from holdkit_pools order by tenant, id
 
 -- name: audit_holds
 -- every hold, and the column that is derived
-select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
-       metadata, last_op, version, returned_at, closes, account, above, joined_at, number, offer_ttl, open, kept, kept_from
-from holdkit_holds order by tenant, id
+select {hold}, open, kept, kept_from
+from holdkit_holds h order by tenant, id
 
 -- name: audit_legs
 -- every outstanding leg, and every place in a line

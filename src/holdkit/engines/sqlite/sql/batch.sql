@@ -30,16 +30,13 @@ from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.va
 
 -- name: load_hold
 -- one hold, or none: for a new one this is the check that its id is free
-select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
-       metadata, last_op, version, returned_at, closes, account, above, joined_at, number, offer_ttl
-from holdkit_holds
+select {hold}
+from holdkit_holds h
 where tenant = ? and id = ?
 
 -- name: load_holds
 -- the same for many
-select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
-       h.number, h.offer_ttl
+select {hold}
 from json_each(?2) k cross join holdkit_holds h on h.tenant = ?1 and h.id = k.value
 
 -- name: load_operation
@@ -108,18 +105,16 @@ limit ?3
 
 -- name: load_sweep
 -- the holds with due legs anywhere, earliest deadline first, straight off holdkit_holds_due
-select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
-       metadata, last_op, version, returned_at, closes, account, above, joined_at, number, offer_ttl
-from holdkit_holds
+select {hold}
+from holdkit_holds h
 where open and deadline is not null and deadline <= ?
 order by deadline, id
 limit ?
 
 -- name: load_retiring
 -- ended holds whose units are consumed, kept under a rule since a slot or longer, straight off holdkit_holds_kept
-select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
-       metadata, last_op, version, returned_at, closes, account, above, joined_at, number, offer_ttl, kept_from
-from holdkit_holds
+select {hold}, kept_from
+from holdkit_holds h
 where kept = ? and kept_from <= ?
 order by kept_from, id
 limit ?
@@ -225,32 +220,24 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), 'held', nullif(?, ''), nullif(?
 
 -- name: insert_whole_holds
 -- a hold is born; its id was free
-insert into holdkit_holds
-       (tenant, id, legs, owner_hash, held_at, fence, actor, correlation_id, metadata,
-        state, deadline, open, ended_at, entity, reason, last_op, version, returned_at, closes, kept, kept_from,
-        account, above, joined_at, number, offer_ttl)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+insert into holdkit_holds ({new_hold})
+values ({new_hold_values})
 
 -- name: replace_holds
 -- a hold is born under the id of one that has retired
-insert or replace into holdkit_holds
-       (tenant, id, legs, owner_hash, held_at, fence, actor, correlation_id, metadata,
-        state, deadline, open, ended_at, entity, reason, last_op, version, returned_at, closes, kept, kept_from,
-        account, above, joined_at, number, offer_ttl)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+insert or replace into holdkit_holds ({new_hold})
+values ({new_hold_values})
 
 -- name: update_holds
 -- a hold went on or ended: what never changes is not written again
 update holdkit_holds
-set legs = ?, state = ?, deadline = ?, open = ?, ended_at = ?, entity = ?, reason = ?, last_op = ?, version = ?,
-    returned_at = ?, kept = ?, kept_from = ?
+set {changed_hold}
 where tenant = ? and id = ?
 
 -- name: update_whole_holds
--- the same for one that was offered units, or has some on pools above those of its legs
+-- the same for one that has an account, a number in a line, or units on pools above those of its legs
 update holdkit_holds
-set legs = ?, state = ?, deadline = ?, open = ?, ended_at = ?, entity = ?, reason = ?, last_op = ?, version = ?,
-    returned_at = ?, kept = ?, kept_from = ?, held_at = ?, fence = ?, above = ?
+set {whole_changed_hold}
 where tenant = ? and id = ?
 
 -- name: delete_holds

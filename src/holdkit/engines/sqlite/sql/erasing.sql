@@ -9,9 +9,7 @@ order by j.seq
 
 -- name: find_marked_holds
 -- a page of holds with an entity, an account or an actor
-select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
-       h.number, h.offer_ttl
+select {hold}
 from holdkit_holds h
 where h.tenant = ?1 and case ?2 when 'entity' then h.entity when 'account' then h.account else h.actor end = ?3 and h.id > ?4
 order by h.id limit ?5
@@ -35,7 +33,7 @@ update holdkit_journal set subject = ?, body = ?, crc = ? where seq = ?
 
 -- name: rewrite_holds
 -- a hold without what was erased
-update holdkit_holds set legs = ?, entity = ?, reason = ?, actor = ?, metadata = ?, last_op = ?, account = ? where tenant = ? and id = ?
+update holdkit_holds set {erased_hold} where tenant = ? and id = ?
 
 -- name: rewrite_pools
 -- a pool without what was erased

@@ -16,9 +16,7 @@ p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_de
 
 -- part: shown_hold
 -- what is read of a hold: its row, and the latest slot of its pools: of those of its legs, and of those above them
-h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
-       h.number, h.offer_ttl,
+{hold},
        (select max(p.slot) from json_each(h.legs) g
         cross join holdkit_pools p on p.tenant = h.tenant and p.id = g.value ->> 'pool'),
        case when h.above is not null then

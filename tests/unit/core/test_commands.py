@@ -1,0 +1,45 @@
+"""What is true of a command is said on the command; whatever has a table of commands has all of them in it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, get_args
+
+import pytest
+from msgspec import structs
+
+from holdkit.core.codec import fingerprint
+from holdkit.core.commands import COMMANDS, AnyCommand
+from holdkit.core.decide import LADDERS
+from holdkit.core.model import Leg
+from holdkit.core.validation import _CHECKERS
+
+GIVEN: Final[dict[str, Any]] = {
+    "legs": (Leg("p"),),
+    "id": "a",
+    "total": 5,
+    "per_account": 1,
+    "quantity": 2,
+    "kind": "k",
+    "body": "{}",
+    "changes": {},
+}
+"""What commands cannot do without."""
+BESIDE: Final = {"tenant", "op", "actor", "correlation_id", "reason", "client_id", "trace"}
+
+
+def test_every_command_has_a_ladder_and_a_check_and_is_one_of_all() -> None:
+    assert len(COMMANDS) > 15
+    assert {*COMMANDS.values()} == {*_CHECKERS} == {*LADDERS, COMMANDS["sweep"]}
+    assert all(issubclass(kind, get_args(AnyCommand)) for kind in COMMANDS.values())
+    assert {verb: kind.names for verb, kind in COMMANDS.items() if "legs" in kind.__struct_fields__} == dict.fromkeys(
+        ("hold", "consume", "join"), "legs"
+    )
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_a_retry_key_covers_all_but_who_asks_and_how(verb: str) -> None:
+    kind: Any = COMMANDS[verb]
+    command = kind(**{name: value for name, value in GIVEN.items() if name in kind.__struct_fields__})
+    told = {*kind.__struct_fields__} - {"fingerprint", "legs"}
+    free = {name for name in told if fingerprint(structs.replace(command, **{name: "another"})) == fingerprint(command)}
+    assert free == (BESIDE | {"wait_slots", "offer_slots"} if verb == "hold" else BESIDE)
