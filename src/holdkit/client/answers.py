@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.keyed import CLAIMS
-from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
+from ..core.model import SECOND, HeldLeg, Leg, Pool, Record, Slot, State, StoredHold
 from ..core.outcomes import Position, Receipt, Survives
 from ..core.pages import Page
 from ..core.validation import invalid
@@ -160,9 +160,11 @@ def position_from(shown: str | None) -> Position | None:
     return Position(int(lane), int(seq)) if dot else None
 
 
-def hold_from(document: HoldNow, token: str | None, durability: Survives | None = None) -> Hold:
-    """A hold as the kernel would return it."""
-    return hold_of(receipt_from(document, durability), token)
+def hold_from(
+    document: HoldNow, token: str | None, durability: Survives | None = None, request: tuple[Leg, ...] = ()
+) -> Hold:
+    """Return a hold as the kernel would. The legs of the request that placed it have the names of keys."""
+    return hold_of(receipt_from(document, durability), token, request)
 
 
 def pool_from(document: PoolAnswer, replayed: bool = False) -> Pool:

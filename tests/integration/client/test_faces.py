@@ -12,6 +12,7 @@ import pytest
 import holdkit
 from holdkit import Allowance, Saga
 from holdkit.client import AsyncRemoteKernel, RemoteKernel, connect, connect_async
+from holdkit.commands import PlaceHold
 from holdkit.kernel.seals import Sealer
 from holdkit.testing import FakeClock
 from tests.support.servers import NOON, LiveServer, live_server
@@ -56,6 +57,10 @@ def test_a_key_is_held_confirmed_found_and_freed(hk: RemoteKernel) -> None:
     again = hk.claims.hold(*key, ttl=300, op="c-1", correlation_id="c-9", metadata={"a": [1]})
     assert (again.token, again.replayed, hold.replayed) == (hold.token, True, False)
     assert (hold.state, hold.correlation_id, hold.metadata, len(hold.legs)) == ("held", "c-9", {"a": [1]}, 1)
+    assert [answer.legs[0].name for answer in (hold, again)] == ["email:alice@example.com"] * 2
+    (placed,) = hk.apply([PlaceHold(legs=(holdkit.claim("email", "bob"),), ttl=60)])
+    assert isinstance(placed.value, holdkit.Hold)
+    assert placed.value.legs[0].name == "email:bob"
     assert hk.get(hold) == hold
     claim = hk.claims.get(*key)
     assert claim is not None

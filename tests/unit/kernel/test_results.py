@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 import holdkit
-from holdkit import InvalidRequest, Leg
+from holdkit import Allowance, InvalidRequest, Leg
 from holdkit.kernel.one_line import MAX_LENGTH, MAX_NAMES, amounts, line, shortened
 from holdkit.testing import FakeClock
 
@@ -77,6 +77,23 @@ def test_an_answer_knows_the_name_of_a_key_that_its_call_named(hk: holdkit.Kerne
     assert again.replayed
     assert hk.get(hold).legs[0].name.startswith("res_")
     assert hk.return_units(hold.ticket).legs[0].name.startswith("res_")
+
+
+def test_the_face_of_claims_knows_the_key_too(hk: holdkit.Kernel) -> None:
+    key = ("email", "ann@example.com")
+    hold = hk.claims.hold(*key, ttl="10m", token="me", op="o")
+    recorded = hk.claims.hold(*key, ttl="10m", token="me", op="o")
+    repeated = hk.claims.hold(*key, ttl="10m", token="me")
+    done = hk.confirm(repeated, entity="user:7")
+    assert (recorded.replayed, repeated.replayed) == (True, True)
+    assert [answer.legs[0].name for answer in (hold, recorded, repeated, done)] == ["email:ann@example.com"] * 4
+
+
+def test_a_budget_that_confirms_a_hold_keeps_its_names(hk: holdkit.Kernel) -> None:
+    llm = hk.budget("llm", tokens=Allowance(10, per="day"))
+    hold = hk.hold([holdkit.claim("email", "ann@example.com"), llm.legs("ann", {"tokens": 2})], ttl="10m")
+    done = llm.confirm(hold, {"tokens": 1})
+    assert (done.legs[0].name, done.state, done.ticket) == ("email:ann@example.com", "confirmed", hold.ticket)
 
 
 def test_overage_is_named_by_leg(hk: holdkit.Kernel) -> None:

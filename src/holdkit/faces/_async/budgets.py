@@ -17,7 +17,7 @@ from ...kernel._async.blocks import AsyncBlock
 from ...kernel.answers import hold_of, undo_grant
 from ...kernel.context import Call
 from ...kernel.normalise import Legs, presented, span
-from ...kernel.results import Hold
+from ...kernel.results import Hold, receipt_of, requested_legs
 from ..allowances import Spent, Usage, client_of
 from .budget_sets import AsyncBudgetSetPort
 
@@ -91,9 +91,10 @@ class AsyncBudget:
         `InsufficientCapacity`; `reject` takes nothing.
         """
         id, token = presented(hold, "confirm")
-        return await self._budget_set.settle(
+        answer = await self._budget_set.settle(
             id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage
         )
+        return Hold(answer.raw, answer.token, receipt_of(answer), requested_legs(hold))
 
     def holding(
         self,

@@ -18,7 +18,7 @@ from ...kernel._sync.blocks import Block
 from ...kernel.answers import hold_of, undo_grant
 from ...kernel.context import Call
 from ...kernel.normalise import Legs, presented, span
-from ...kernel.results import Hold
+from ...kernel.results import Hold, receipt_of, requested_legs
 from ..allowances import Spent, Usage, client_of
 from .budget_sets import BudgetSetPort
 
@@ -92,7 +92,8 @@ class Budget:
         `InsufficientCapacity`; `reject` takes nothing.
         """
         id, token = presented(hold, "confirm")
-        return self._budget_set.settle(id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage)
+        answer = self._budget_set.settle(id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage)
+        return Hold(answer.raw, answer.token, receipt_of(answer), requested_legs(hold))
 
     def holding(
         self,
