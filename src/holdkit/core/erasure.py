@@ -251,7 +251,8 @@ class Erasure:
         if isinstance(outcome, Refusal):
             shortfalls = tuple(map(self._shortfall, outcome.shortfalls))
             subject = self.new.ids.get(outcome.subject, outcome.subject)
-            answer = structs.replace(outcome, subject=subject, shortfalls=shortfalls)
+            entity = outcome.entity and self._entity(outcome.subject, outcome.entity)
+            answer = structs.replace(outcome, subject=subject, shortfalls=shortfalls, entity=entity)
             return outcome if answer == outcome else answer
         hold, pool = outcome.hold, outcome.pool
         refusal = outcome.refusal and self.outcome(tenant, outcome.refusal)
@@ -260,6 +261,11 @@ class Erasure:
             outcome, hold=hold and self.hold(hold), pool=pool and self.pool(pool), refusal=refusal, record=record
         )
         return outcome if after == outcome else after
+
+    def _entity(self, hold: str, entity: str) -> str:
+        """What a refusal says that a hold was confirmed for."""
+        by, value = self.selector.by, self.selector.value
+        return self.stub if by != "actor" and (hold in self.holds or (by == "entity" and entity == value)) else entity
 
     def _shortfall(self, short: Shortfall) -> Shortfall:
         pool, gone = self.new.ids.get(short.pool, short.pool), self.pools.get(short.pool) and short.label

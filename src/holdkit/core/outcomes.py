@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from .keyed import leg_name
 from .model import Key, Pool, Record, Slot, StoredHold
@@ -80,7 +80,7 @@ class Shortfall(Struct, frozen=True, gc=False, omit_defaults=True):
     """The face's own name for the pool."""
     holder: str | None = None
     """Of a labelled pool: the id of the last hold granted on it."""
-    spent: bool = False
+    confirmed: bool = field(default=False, name="spent")
     """Of a labelled pool: that hold was confirmed, so the units do not become available by themselves."""
     used: int = 0
     """Of an account's limit: what the account uses already. `total` is the limit."""
@@ -100,6 +100,8 @@ class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):
     found: int | None = None
     """The number that caused the refusal: units in use, current version, deadline, slot, units held."""
     replayed: bool = False
+    entity: str | None = None
+    """Of a hold that was confirmed before: for what. Only its owner is told."""
 
 
 Survives: TypeAlias = Literal["process", "local", "synchronous", "asynchronous_standby", "unsafe"]

@@ -126,6 +126,8 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
             details |= {"shortfalls": refusal.shortfalls, "available": first.available, "total": first.total}
     if refusal.found is not None:
         details |= _number(refusal.reason, refusal.found)
+    if refusal.entity is not None:
+        details["entity"] = refusal.entity
     message = _message(refusal)
     if refusal.replayed:
         message += RECORDED

@@ -79,6 +79,9 @@ def test_a_key_is_held_confirmed_found_and_freed(hk: RemoteKernel) -> None:
     done = hk.confirm(later.ticket or "", entity="user:1", op="c-2")
     for named in (hold, hold.ticket or ""):
         assert hk.confirm(named, entity="user:1", op="c-2").replayed
+        with pytest.raises(holdkit.AlreadyConfirmed) as twice:
+            hk.confirm(named, entity="user:2")
+        assert (twice.value.entity, twice.value.details["entity"]) == ("user:1", "user:1")
     with pytest.raises(holdkit.AlreadyClaimed) as for_ever:
         hk.claims.hold(*key, ttl=60)
     told = for_ever.value

@@ -116,7 +116,7 @@ class AsyncClaims(AsyncClaimReads):
         (short,) = refusal.shortfalls
         assert short.holder is not None, "a refusal of a labelled pool names its holder"
         row = await self._executor.read(FindHold((self._tenant, short.holder)), tx, durable=True)
-        pool = Pool(self._tenant, short.pool, 1, consumed=int(short.spent), label=name, holder=short.holder,
+        pool = Pool(self._tenant, short.pool, 1, consumed=int(short.confirmed), label=name, holder=short.holder,
                     entity=None if row is None else row.entity)  # fmt: skip
         return pool, row
 
