@@ -249,10 +249,12 @@ class Erasure:
         if tenant != self.selector.tenant:
             return outcome
         if isinstance(outcome, Refusal):
-            shortfalls = tuple(map(self._shortfall, outcome.shortfalls))
-            subject = self.new.ids.get(outcome.subject, outcome.subject)
-            entity = outcome.entity and self._entity(outcome.subject, outcome.entity)
-            answer = structs.replace(outcome, subject=subject, shortfalls=shortfalls, entity=entity)
+            subject, short = (
+                self.new.ids.get(outcome.subject, outcome.subject),
+                map(self._shortfall, outcome.shortfalls),
+            )
+            entity = self.stub if outcome.entity and outcome.subject in self.holds else outcome.entity
+            answer = structs.replace(outcome, subject=subject, shortfalls=tuple(short), entity=entity)
             return outcome if answer == outcome else answer
         hold, pool = outcome.hold, outcome.pool
         refusal = outcome.refusal and self.outcome(tenant, outcome.refusal)
@@ -261,11 +263,6 @@ class Erasure:
             outcome, hold=hold and self.hold(hold), pool=pool and self.pool(pool), refusal=refusal, record=record
         )
         return outcome if after == outcome else after
-
-    def _entity(self, hold: str, entity: str) -> str:
-        """What a refusal says that a hold was confirmed for."""
-        by, value = self.selector.by, self.selector.value
-        return self.stub if by != "actor" and (hold in self.holds or (by == "entity" and entity == value)) else entity
 
     def _shortfall(self, short: Shortfall) -> Shortfall:
         pool, gone = self.new.ids.get(short.pool, short.pool), self.pools.get(short.pool) and short.label
@@ -277,7 +274,7 @@ class Erasure:
         return self.stub if erased else account
 
 
-class Erased(Struct, frozen=True, kw_only=True):
+class Erased(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """What an erasure has replaced, or would replace."""
 
     stub: str

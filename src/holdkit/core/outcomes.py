@@ -90,6 +90,10 @@ class Shortfall(Struct, frozen=True, gc=False, omit_defaults=True):
         """What the pool is called: its id, a key's or an item's own name, `inn/double/2027-07-03` of a calendar."""
         return leg_name(self.pool, self.label)
 
+    def __repr__(self) -> str:
+        name = self.name if len(self.name) <= 48 else f"{self.name[:23]}…{self.name[-24:]}"
+        return f"<Shortfall {name!r} requested={self.requested} available={self.available} total={self.total}>"
+
 
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):
     """The command was refused, and nothing happened."""

@@ -30,7 +30,7 @@ MAX_NAME: Final = 64
 _MAX_PART: Final = 128
 
 
-class Allowance(Struct, frozen=True):
+class Allowance(Struct, frozen=True, repr_omit_defaults=True):
     """So much per window, for each client: ``Allowance(100, per="minute")``, ``Allowance(plan_of, per="day",
     zone="Asia/Tokyo")``.
 

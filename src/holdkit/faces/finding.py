@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..core.model import Pool
+from ..kernel.one_line import summary
 from ..kernel.results import Hold
 from .claim import Claim
 from .keys import Item
@@ -24,3 +25,5 @@ class Found(Struct, frozen=True, kw_only=True):
     items: list[Item]
     complete: bool
     """Whether the names of all pools were searched: one call searches some thousands."""
+
+    __repr__ = summary

@@ -26,6 +26,7 @@ from ..core.model import Record, Slot
 from ..core.personal import ERASED_DOCUMENT
 from ..core.values import invalid, metadata, text
 from ..errors import InvalidRequest
+from ..kernel.one_line import summary
 from ..kernel.times import datetime_of
 from .saga_steps import ENDED, UNFINISHED, Phase
 
@@ -157,6 +158,8 @@ class RecoveryReport(Struct, frozen=True):
     """Ended longer ago than the retention, and deleted."""
     more: bool = False
     """Recovery stopped at `limit`."""
+
+    __repr__ = summary
 
 
 class Unreadable(Exception):

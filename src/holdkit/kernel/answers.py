@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from .. import errors
 from ..core.commands import PLACING, AnyCommand, Group, ReleaseHold, Sweep
 from ..core.face_legs import FaceLeg
+from ..core.keyed import leg_name
 from ..core.ladders.retiring import Keeping
 from ..core.model import SECOND, Leg, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply, Shortfall
@@ -283,7 +284,7 @@ def _message(refusal: Refusal) -> str:
 
 def _called(pool: str) -> str:
     """A pool's name in a message. A face makes its own pools (``~``): the caller knows only what they stand for."""
-    return repr(pool[1:]) if pool[:1] == "~" else f"pool {pool!r}"
+    return repr(leg_name(pool)) if pool[:1] == "~" else f"pool {pool!r}"
 
 
 def _when(slot: Slot) -> str:

@@ -32,12 +32,14 @@ from ..core.commands import (
     Ttl,
 )
 from ..core.face_legs import FaceLeg
+from ..core.keyed import leg_name
 from ..core.model import Leg, Slot
 from ..core.validation import hold_id as check_hold_id
 from ..core.validation import invalid
 from ..core.validation import text as check_text
 from ..core.values import MAX_TOKEN
 from ..errors import InvalidRequest
+from .one_line import amounts, line
 from .times import moment
 
 
@@ -45,6 +47,10 @@ class Legs(tuple[Leg, ...]):
     """Several legs that a face has made, to be used among others."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        named = [(leg.label or leg_name(leg.pool), str(leg.quantity)) for leg in self if isinstance(leg, FaceLeg)]
+        return line("Legs", amounts(named))
 
 
 What: TypeAlias = "str | Mapping[str, int] | Leg | Iterable[Leg | Legs | str | tuple[str, int] | Mapping[str, int]]"

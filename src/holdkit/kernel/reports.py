@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ..core.audit_rows import Difference
 from ..core.model import Slot
-from .one_line import line
+from .one_line import line, summary
 from .times import datetime_of
 
 
@@ -64,6 +64,8 @@ class RepairReport(Struct, frozen=True):
         """Whether the stored rows are, by now, exactly what the journal says."""
         return not self.left and not (self.dry_run and self.repaired)
 
+    __repr__ = summary
+
 
 class StorageUsage(Struct, frozen=True, kw_only=True):
     """What one tenant has stored: rows by table, and their bytes.
@@ -90,3 +92,5 @@ class StorageUsage(Struct, frozen=True, kw_only=True):
     def rows(self) -> int:
         """Rows of all tables together."""
         return self.pools + self.holds + self.operations + self.records + self.entries
+
+    __repr__ = summary

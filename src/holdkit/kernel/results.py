@@ -21,7 +21,7 @@ from ..core.outcomes import Position, Receipt, Survives
 from ..core.seen import expired_at
 from ..core.validation import invalid
 from .journal import JournalEntry
-from .one_line import MAX_LENGTH, MAX_NAMES, amount, amounts, line, moment_text
+from .one_line import MAX_LENGTH, MAX_NAMES, amount, amounts, line, moment_text, shortened
 from .pages import JournalPage, Page
 from .times import datetime_of, moment, text_of
 
@@ -51,6 +51,10 @@ class HeldLeg(Struct, frozen=True, gc=False):
     def consumed(self) -> int:
         """Confirmed and not returned: what the pool counts as long as it exists."""
         return self.confirmed - self.returned
+
+    def __repr__(self) -> str:
+        units = f"quantity={self.quantity} held={self.held} consumed={self.consumed}"
+        return line("HeldLeg", shortened(self.name, MAX_NAMES), units)
 
 
 class Hold:

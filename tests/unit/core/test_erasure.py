@@ -234,8 +234,6 @@ def test_recorded_answers() -> None:
     assert erasure.outcome("", ended) == structs.replace(ended, entity=STUB)
     foreign = Refusal(Reason.ALREADY_CONFIRMED, hold_id("c"), found=9, entity="order:9")
     assert erasure.outcome("", foreign) is foreign
-    assert learned("entity", "order:9").outcome("", foreign) == structs.replace(foreign, entity=STUB)
-    assert learned("actor", "order:9").outcome("", foreign) is foreign
     plain = Done(1, hold=stored(hold_id("c")))
     assert erasure.outcome("", plain) is plain
 

@@ -15,6 +15,7 @@ from msgspec import structs
 import holdkit
 from holdkit import Allowance, InvalidRequest, Leg
 from holdkit.kernel.one_line import MAX_LENGTH, MAX_NAMES, amounts, line, shortened
+from holdkit.reports import Difference, RepairReport
 from holdkit.testing import FakeClock
 
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -172,3 +173,49 @@ def test_a_repr_of_a_report(hk: holdkit.Kernel, clock: FakeClock) -> None:
     assert repr(hk.sweep(limit=1)) == "<SweepReport expired=1 more>"
     assert repr(hk.sweep()) == "<SweepReport expired=1>"
     assert repr(hk.admin.verify()) == "<VerifyReport ok>"
+
+
+DIFFERENCE = Difference("pools", "~item/42/A1", "held", "1", "0")
+
+
+def test_reprs_of_what_else_is_returned(hk: holdkit.Kernel) -> None:
+    per_day = Allowance(10, per="day")
+    llm, calls, inn = hk.budget("llm", tokens=per_day), hk.rate("api", per_day), hk.calendar("inn", {"double": 3})
+    night = inn.legs("double", NIGHT, NIGHT + timedelta(days=1))
+    available = inn.available("double", NIGHT, NIGHT + timedelta(days=2))
+    hk.items.add(["42/A1", "x" * 400])
+    hk.hold([holdkit.items("42/A1"), ("show:42", 2)], ttl=60, account="ann")
+    with pytest.raises(holdkit.InsufficientCapacity) as refused:
+        hk.hold({"show:42": 99}, ttl=60)
+    key = hk.claims.hold("name", "ann", ttl=60)
+    assert [repr(value) for value in (llm, calls, inn, per_day)] == [
+        "<Budget llm>",
+        "<Rate api>",
+        "<Calendar inn>",
+        "Allowance(total=10, per='day')",
+    ]
+    assert repr(night) == "<Legs {inn/double/2027-07-03: 1}>"
+    assert [repr(leg) for leg in (night[0], holdkit.claim("email", "ann"), Leg("show:42", 2))] == [
+        "Leg('inn/double/2027-07-03', 1)",
+        "Leg('email:ann', 1)",
+        "Leg(pool='show:42', quantity=2)",
+    ]
+    assert repr(available) == "<Availability nights=2 minimum=3>"
+    assert repr(refused.value.shortfalls) == "(<Shortfall 'show:42' requested=99 available=0 total=2>,)"
+    assert repr(key.legs) == "(<HeldLeg name:ann quantity=1 held=1 consumed=0>,)"
+    assert repr(hk.claims.get("name", "ann")) == "<Claim name:ann held until 2026-11-18 12:01:00Z>"
+    assert [len(repr(item)) for item in hk.items.get(["x" * 400])] == [len("<Item  available>") + MAX_NAMES]
+    assert repr(hk.accounts.usage("ann")) == "[AccountUsage(pool='show:42', used=2)]"
+    assert repr(hk.admin.limits()) == "<LimitsInForce max_pools=100000 max_holds=100000 max_operations=100000>"
+    changed = hk.admin.change_limits(max_claim_ttl="3d", reason="links by mail")
+    assert repr(changed).endswith("max_claim_ttl=259200s version=1>")
+    assert repr(hk.admin.erase("account", "ann", dry_run=True)).startswith("Erased(stub='erased:")
+    assert repr(hk.admin.search("show")) == "<Found pools=1 complete=True>"
+    assert (
+        repr(hk.admin.stats())
+        == f"<Stats batches={hk.admin.stats().batches} commands={hk.admin.stats().commands} waiting=0 process>"
+    )
+    assert repr(hk.sagas.recover()) == "<RecoveryReport>"
+    assert repr(RepairReport((DIFFERENCE,), (), True)) == "<RepairReport repaired=1 dry_run=True>"
+    assert repr(DIFFERENCE) == "<Difference pools item/42/A1 held>"
+    assert repr(hk.admin.usage()).startswith("<StorageUsage pools=")

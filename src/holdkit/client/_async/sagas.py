@@ -58,14 +58,14 @@ class AsyncRemoteSagas(AsyncRemoteCalls, UnsupportedOfSagas):
         return saga_history_from(read_saga_history(answer.content))
 
     async def retry(self, id: str, *, reason: str, op: str | None = None) -> SagaRecord:
-        """Let a parked saga run again; see `holdkit.Sagas.retry`."""
+        """Let a parked saga run again; see `retry` of a kernel's `hk.sagas`."""
         path = path_of("sagas", text(id, "id", MAX_SAGA_ID), "retry")
         return saga_from(read_saga((await self._post(path, RetrySaga(reason=reason), {"op": op})).content))
 
     async def resolve(
         self, id: str, how: Literal["done", "cancelled"], *, reason: str, op: str | None = None
     ) -> SagaRecord:
-        """End a saga by hand, for good; see `holdkit.Sagas.resolve`."""
+        """End a saga by hand, for good; see `resolve` of a kernel's `hk.sagas`."""
         path = path_of("sagas", text(id, "id", MAX_SAGA_ID), "resolve")
         answer = await self._post(path, ResolveSaga(how=how, reason=reason), {"op": op})
         return saga_from(read_saga(answer.content))

@@ -30,6 +30,7 @@ from ...kernel._sync.verbs import Verbs
 from ...kernel.answers import Answer, Outcome, outcomes_of
 from ...kernel.context import Call
 from ...kernel.normalise import What
+from ...kernel.one_line import line
 from ...kernel.prepare import prepared
 from ...kernel.workers import GRACE
 from ...wire.batches import CommandAnswer
@@ -216,4 +217,4 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.url}>"
+        return line(type(self).__name__, self.url)

@@ -17,6 +17,7 @@ from ...kernel._async.blocks import AsyncBlock
 from ...kernel.answers import hold_of, undo_grant
 from ...kernel.context import Call
 from ...kernel.normalise import Legs, presented, span
+from ...kernel.one_line import line
 from ...kernel.results import Hold, receipt_of, requested_legs
 from ..allowances import Spent, Usage, client_of
 from .budget_sets import AsyncBudgetSetPort
@@ -27,6 +28,9 @@ class AsyncBudget:
 
     def __init__(self, budget_set: AsyncBudgetSetPort) -> None:
         self._budget_set = budget_set
+
+    def __repr__(self) -> str:
+        return line(type(self).__name__, self._budget_set.name)
 
     async def hold(
         self,
