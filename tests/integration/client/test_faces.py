@@ -205,6 +205,13 @@ def test_sagas_are_as_the_kernel_shows_them(tmp_path: Any) -> None:
         assert hk.sagas.get("one/1") == local.sagas.get("one/1")
         assert hk.sagas.get("none") is None
         assert hk.sagas.list() == local.sagas.list()
+        for sagas in (hk.sagas, local.sagas):
+            page = sagas.list(limit=1)
+            assert (page[0].id, page.next) == ("one/1", "one/1")
+            rest = sagas.list(after=page.next)
+            assert ([one.id for one in rest], rest.next) == (["two"], None)
+            assert sagas.list(after=None) == [*page, *rest]
+            assert sagas.stuck("1h").next is None
         assert [one.id for one in hk.sagas.list(phase="done", limit=5)] == ["one/1"]
         assert [one.id for one in hk.sagas.stuck("0.000001s")] == ["two"]
         assert hk.sagas.stuck("1h") == []

@@ -368,8 +368,6 @@ def test_the_table_knows_every_method() -> None:
         "sweeper",
         "close",
         "url",
-        "closed",
-        "executor",
         "resource",
         "rate",
         "budget",

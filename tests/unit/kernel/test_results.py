@@ -69,6 +69,17 @@ def test_a_leg_has_the_name_that_its_caller_wrote(hk: holdkit.Kernel) -> None:
     assert not [leg for leg in cart.to_dict()["legs"] if leg["name"].startswith("~")]
 
 
+def test_a_pair_is_a_leg_alone_and_in_a_list(hk: holdkit.Kernel) -> None:
+    for what in (("show:42", 2), [("show:42", 2)], {"show:42": 2}, Leg("show:42", 2)):
+        hold = hk.hold(what, ttl=60)
+        assert [(leg.pool, leg.quantity) for leg in hold.legs] == [("show:42", 2)]
+        done = hk.confirm(hold, quantity=("show:42", 1))
+        assert done.legs[0].consumed == 1
+        hk.return_units(done)
+    hk.create_pool("hall", 4)
+    assert [leg.name for leg in hk.hold(("show:42", "hall"), ttl=60).legs] == ["show:42", "hall"], "two pools"
+
+
 def test_an_answer_knows_the_name_of_a_key_that_its_call_named(hk: holdkit.Kernel) -> None:
     key = [holdkit.claim("email", "ann@example.com")]
     hold = hk.hold(key, ttl="10m", token="me", op="o")
