@@ -17,7 +17,7 @@ RUN useradd --uid 1000 --create-home holdkit && install -d -m 0700 -o holdkit -g
 USER holdkit
 WORKDIR /data
 VOLUME /data
-# Every setting of the server can be given like these (holdkit serve --help). A container's own address is not loopback: a proxy
+# Every setting of the server can be given like these (holdkit serve --help-all). A container's own address is not loopback: a proxy
 # in front of it provides TLS, or HOLDKIT_SERVER_CERTIFICATE and HOLDKIT_SERVER_PRIVATE_KEY name PEM files.
 ENV HOLDKIT_URL=sqlite:////data/holds.db
 ENV HOLDKIT_SERVER_HOST=0.0.0.0

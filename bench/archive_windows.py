@@ -1,6 +1,7 @@
 """A caller in alternating windows: while an archive run rests, and while it works.
 
-The run is another process, as `holdkit archive` from cron is, or a thread of the caller's own process, as `hk.admin.archive` of an application is.
+The run is another process, as that of `holdkit admin archive` from cron, or a thread of the caller's own process, as
+`hk.admin.archive` of an application is.
 It reports its progress between two steps, and can be made to wait there: so one run gives pairs of windows, a moment apart, whose ratio
 does not tell how busy the machine was.
 """

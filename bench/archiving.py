@@ -1,7 +1,7 @@
 """The archive of a long journal: its rate, what a caller notices of it, and the size of the database before and after.
 
-One caller places holds, in windows with and without a run beside it (`archive_windows`): first of another process, as `holdkit archive`
-from cron is, then of a thread of its own process, which goes on where the first was ended. Once there are enough windows it goes on alone.
+One caller places holds, in windows with and without a run beside it (`archive_windows`): first of another process, as that of
+`holdkit admin archive` from cron, then of a thread of its own process, which goes on where the first was ended. Once there are enough windows it goes on alone.
 
 ``python -m bench.archiving [--entries 1000000] [--dir DIR]`` does it on SQLite only.
 """

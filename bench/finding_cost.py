@@ -139,9 +139,11 @@ def _served(file: Path, every: str) -> Iterator[tuple[int, httpx.Client]]:
     """The process id of a server, and a client of it."""
     with _filled(file, indexed=True) as hk:
         key = Keys(hk).make("bench", scope="admin").text
-    command = [sys.executable, "-m", "holdkit", "serve", url(file), "--port", "0", "--json", "--rollup-every", every]
-    command += ["--rate", "1e9", "--burst", "1000000000", "--tenant-rate", "1e9", "--tenant-burst", "1000000000"]
-    command += ["--tenant-byte-rate", "1000000000000", "--tenant-byte-burst", "1000000000000", "--min-free", "0"]
+    command = [sys.executable, "-m", "holdkit", "serve", url(file), "--port", "0", "--json"]
+    command += ["--upkeep-rollup-every", every, "--journal-min-free", "0"]
+    command += ["--rates-key", "1e9", "--rates-key-burst", "1000000000"]
+    command += ["--rates-tenant", "1e9", "--rates-tenant-burst", "1000000000"]
+    command += ["--rates-tenant-bytes", "1000000000000", "--rates-tenant-bytes-burst", "1000000000000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
         assert child.stdout is not None
         address = json.loads(child.stdout.readline())["listens"]

@@ -33,6 +33,7 @@ MODULES: Final = (
     "holdkit.resources",
     "holdkit.sagas",
     "holdkit.server",
+    "holdkit.server.settings",
     "holdkit.testing",
     "holdkit.testing.conformance",
     "holdkit.testing.postgres",

@@ -18,15 +18,23 @@ from holdkit import Limits
 from holdkit.core.bounds import BOUNDS
 from holdkit.core.limits import spelled
 from holdkit.kernel import limits
-from holdkit.server.configuration import SETTINGS, written
+from holdkit.server.configuration import GROUPS, SETTINGS, written
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 
 
 def settings_table() -> str:
-    """One row per setting of the server, in the order of `holdkit serve --help`."""
-    rows = [f"| `{one.name}` | {written(one.default)} | {one.description} |" for one in SETTINGS.values()]
-    return "\n".join(["| Setting | Default | What it is |", "|---|---|---|", *rows]) + "\n"
+    """One table per group, after that of the settings without a group; one row per setting, in the order of `holdkit serve --help-all`."""
+    tables = []
+    for group in ("", *GROUPS):
+        rows = [
+            f"| `{one.name}` | {written(one.default)} | {one.description} |"
+            for one in SETTINGS.values()
+            if one.group == group
+        ]
+        head = [f"**`[{group}]`**: {GROUPS[group]}", ""] if group else []
+        tables.append("\n".join([*head, "| Setting | Default | What it is |", "|---|---|---|", *rows]) + "\n")
+    return "\n".join(tables)
 
 
 def limits_table() -> str:

@@ -15,6 +15,7 @@ KERNEL_NAMES: Final = frozenset({"hk", "_hk", "kernel", "_kernel"})
 ANNOTATED: Final[dict[str, Kind]] = {
     "Kernel": "kernel", "AsyncKernel": "kernel", "RemoteKernel": "kernel", "AsyncRemoteKernel": "kernel",
     "RequestKernel": "kernel", "Hold": "hold", "Claim": "claim", "Pool": "pool", "JournalEntry": "entry",
+    "EntryAnswer": "entry", "Record": "record",
 }  # fmt: skip
 FACES: Final[dict[str, Kind]] = {"claims": "claims", "items": "items"}
 

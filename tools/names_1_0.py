@@ -8,9 +8,9 @@ from typing import Final, Literal, TypeAlias
 
 Kind: TypeAlias = Literal[
     "kernel", "claims", "items", "seats", "account", "budget", "rate", "calendar", "resource",
-    "hold", "claim", "pool", "entry", "holds", "pools", "entries",
+    "hold", "claim", "pool", "entry", "record", "holds", "pools", "entries", "records",
 ]  # fmt: skip
-"""What the codemod knows about the value of an expression. The last three are collections of holds, pools and entries."""
+"""What the codemod knows about the value of an expression. The last four are collections of holds, pools, entries and records."""
 
 TOP: Final = frozenset(
     (
@@ -131,6 +131,7 @@ RESULTS: Final[dict[tuple[Kind, str], Kind]] = {
     **{("kernel", name): "pool" for name in "pool create_pool resize_pool limit_pool archive_pool".split()},
     ("kernel", "holds"): "holds", ("kernel", "line"): "holds", ("kernel", "pools"): "pools", ("kernel", "children"): "pools",
     ("kernel", "history"): "entries", ("kernel", "journal"): "entries", ("kernel", "follow"): "entries",
+    ("kernel", "record"): "record", ("kernel", "put_record"): "record", ("kernel", "records"): "records",
     ("kernel", "search_journal"): "entries", ("kernel", "account"): "account", ("kernel", "budgets"): "budget",
     ("kernel", "rates"): "rate", ("kernel", "calendar"): "calendar", ("kernel", "resource"): "resource",
     ("claims", "reserve"): "claim", ("claims", "find"): "claim", ("claims", "confirm"): "claim", ("claims", "extend"): "claim",
@@ -140,7 +141,7 @@ RESULTS: Final[dict[tuple[Kind, str], Kind]] = {
     **{("resource", name): "hold" for name in "hold consume confirm commit release extend".split()},
 }  # fmt: skip
 """What a method returns."""
-ELEMENTS: Final[dict[Kind, Kind]] = {"holds": "hold", "pools": "pool", "entries": "entry"}
+ELEMENTS: Final[dict[Kind, Kind]] = {"holds": "hold", "pools": "pool", "entries": "entry", "records": "record"}
 
 ANYWHERE: Final = {"deadline_at": "deadline", "position_text": "position"}
 """Attributes that are distinctive enough to be renamed on any object."""
@@ -161,8 +162,20 @@ ATTRIBUTES: Final[dict[tuple[Kind, str], str]] = {
         ("pool", name): f"raw.{name}"
         for name in "fence floor least last_number on_demand label holder entity loose slot".split()
     },
-    **{("entry", name): f"raw.{name}" for name in "slot digest size seen read_before part trace".split()},
+    **{
+        ("entry", name): f"raw.{name}"
+        for name in "entry as_of generation slot digest size seen read_before part trace without_body position".split()
+    },
 }
+MARKED_ANYWHERE: Final = {
+    "begun_slot": "read `begun_at`, a datetime",
+    "since_slot": "read `since`, a datetime",
+    "leased_until_slot": "read `leased_until`, a datetime, or None for a free lease",
+    "scanned_slot": "read `scanned_at`, a datetime",
+    "opens_slot": "read `opens`, a datetime",
+    "closes_slot": "read `closes`, a datetime",
+}
+"""Attributes that are gone and distinctive enough to be marked on any object."""
 MARKED: Final[dict[tuple[Kind, str], str]] = {
     ("kernel", "limits"): "the limits are hk.admin.limits()",
     ("kernel", "generation"): "the generation is a field of hk.admin.stats()",
@@ -180,6 +193,7 @@ MARKED: Final[dict[tuple[Kind, str], str]] = {
     ("claims", "remaining_ttl"): "read claim.remaining",
     ("budget", "uncovered"): "read hold.uncovered of what confirm() returned",
     ("pool", "closes"): "closes is a datetime now; the integer is .raw.closes",
+    ("record", "slot"): "read `at`, a datetime",
     ("holds", "reached"): "a page has `next` now, for after=; it is None at the end",
     ("holds", "more"): "a page has `next` now, for after=; it is None at the end",
     ("pools", "reached"): "a page has `next` now, for after=; it is None at the end",

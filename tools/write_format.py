@@ -136,7 +136,7 @@ def write_export(revision: Revision, folder: Path) -> None:
     """An export of what the other fixtures have."""
     path = folder / "exported.db"
     stored = revision.write(f"sqlite:///{path}")
-    revision.python("-m", "holdkit", "export", "--url", f"sqlite:///{path}", folder / "holds.jsonl")
+    revision.python("-m", "holdkit", "admin", "export", "--url", f"sqlite:///{path}", folder / "holds.jsonl")
     name = f"{revision.python('-c', EXPORT_VERSION)}.jsonl.gz"
     put("export", name, gzip.compress((folder / "holds.jsonl").read_bytes(), mtime=0), stored)
 

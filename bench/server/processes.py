@@ -11,14 +11,22 @@ from pathlib import Path
 from typing import Final
 
 import holdkit
-from holdkit.server import Keys, Settings, serve
+from holdkit.server import Keys, serve
+from holdkit.server.settings import Journal, Rates, Settings
 
 POOLS: Final = 8
-UNLIMITED: Final = {
-    "rate": 1e9, "burst": 10**9, "tenant_rate": 1e9, "tenant_burst": 10**9, "tenant_byte_rate": 10**12,
-    "tenant_byte_burst": 10**12, "min_free": 0,
-}  # fmt: skip
-"""Settings that would limit the load; a revision may have some of them only."""
+UNLIMITED: Final = Settings(
+    rates=Rates(
+        key=1e9,
+        key_burst=10**9,
+        tenant=1e9,
+        tenant_burst=10**9,
+        tenant_bytes=10**12,
+        tenant_bytes_burst=10**12,
+    ),
+    journal=Journal(min_free=0),
+)
+"""Nothing limits the load."""
 
 
 def prepare(url: str, keys: int) -> None:
@@ -39,8 +47,7 @@ def verify(url: str) -> int:
 
 def run(url: str) -> None:
     """Serve, as this revision does."""
-    chosen = {name: most for name, most in UNLIMITED.items() if name in Settings.__struct_fields__}
-    serve(url, port=0, settings=Settings(**chosen), started=lambda at: print(at.rsplit(":", 1)[1], flush=True))  # type: ignore[arg-type]
+    serve(url, port=0, settings=UNLIMITED, started=lambda at: print(at.rsplit(":", 1)[1], flush=True))
 
 
 def echo() -> None:

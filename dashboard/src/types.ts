@@ -763,6 +763,8 @@ export interface PoolAnswer {
   line: "skip" | "strict";
   /** pools directly below it */
   children: number;
+  /** when its window ends; left out if it has none */
+  closes?: string | null;
   /** the tenant, empty for the default one; only where several tenants are shown */
   tenant?: string | null;
 }
@@ -825,6 +827,8 @@ export interface PoolNow {
   line: "skip" | "strict";
   /** pools directly below it */
   children: number;
+  /** when its window ends; left out if it has none */
+  closes?: string | null;
   /** the tenant, empty for the default one; only where several tenants are shown */
   tenant?: string | null;
   server_time: string;

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from . import reports as reports
     from . import resources as resources
     from . import sagas as sagas
-    from .core.model import Leg, Pool, State
+    from .core.model import Leg, State
     from .errors import (
         AccountLimit,
         AlreadyClaimed,
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .kernel.normalise import ticket
     from .kernel.opening import migrate
     from .kernel.pages import Page
+    from .kernel.pool import Pool
     from .kernel.results import HeldLeg, Hold, JournalEntry
 
     __version__: str
@@ -111,7 +112,7 @@ __all__ = [
 # `import holdkit` imports none of the modules behind these names: a name brings its module when it is first used (PEP 562), so that a
 # command or a worker pays only for what it uses. Type checkers read the imports above; a test compares them with this table.
 _MODULES: Final = {
-    ".core.model": "Leg Pool State",
+    ".core.model": "Leg State",
     ".errors": (
         "AccountLimit AlreadyClaimed AlreadyConfirmed AlreadyReleased HoldEnded HoldExpired HoldkitError "
         "InsufficientCapacity InvalidRequest ItemsTaken LineAhead NotFound NotOwner OperationConflict "
@@ -132,6 +133,7 @@ _MODULES: Final = {
     ".kernel.normalise": "ticket",
     ".kernel.opening": "migrate",
     ".kernel.pages": "Page",
+    ".kernel.pool": "Pool",
     ".kernel.results": "HeldLeg Hold JournalEntry",
 }
 _SUBMODULES: Final = frozenset({"admin", "commands", "errors", "journal", "reports", "resources", "sagas"})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .core.model import Record
 from .faces._async.admin import AsyncAdmin
 from .faces._sync.admin import Admin
+from .kernel.results import Record
 
 __all__ = ["Admin", "AsyncAdmin", "Record"]

@@ -77,7 +77,7 @@ class World:
         found = [(row.lane, row.seq, row.text) for one in archived for row in files.rows(one.lane, 0, one.through)]
         behind = {one.lane: one.through for one in archived}
         kept = [
-            (entry.position.lane, entry.position.seq, entry._row.text)
+            (entry.raw.row.lane, entry.raw.row.seq, entry.raw.row.text)
             for entry in self.hk.journal.follow(wait=False, tenant=holdkit.journal.ALL)
             if entry.action != "journal.baseline"
         ]
@@ -97,7 +97,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 def all_entries(hk: Any) -> list[tuple[int, int, str]]:
     return sorted(
-        (e.position.lane, e.position.seq, e._row.text)
+        (e.raw.row.lane, e.raw.row.seq, e.raw.row.text)
         for e in hk.journal.follow(wait=False, tenant=holdkit.journal.ALL)
     )
 
@@ -153,9 +153,9 @@ def test_followers_go_on_or_are_told_where(world: World) -> None:
         return
     # exactly at the end of the archive
     archived = world.hk._executor.engine.read(FindArchived())[0]
-    at = next(e for e in before if e.position.seq == archived.through)
+    at = next(e for e in before if e.raw.position.seq == archived.through)
     following = list(world.hk.journal.follow(after=at.cursor, wait=False, tenant=holdkit.journal.ALL))
-    assert [e.position for e in following] == [e.position for e in before if e.position.seq > archived.through]
+    assert [e.position for e in following] == [e.position for e in before if e.raw.position.seq > archived.through]
 
 
 def test_from_the_beginning_the_baseline_comes_first_in_pages(world: World) -> None:
@@ -232,8 +232,8 @@ def test_the_history_of_an_archived_hold_says_where_the_rest_is(world: World) ->
     world.archive()
     (only,) = world.hk.history(hold)
     assert (only.action, only.archived_to) == ("journal.baseline", str(world.to))
-    assert only.entry.hold is not None
-    assert only.entry.hold.state == "confirmed"
+    assert only.raw.entry.hold is not None
+    assert only.raw.entry.hold.state == "confirmed"
     assert [e.action for e in world.hk.history(hold, archive=world.to)] == full == ["hold.held", "hold.confirmed"]
     pool = [e.action for e in world.hk.journal.history("q")]
     assert pool == ["journal.baseline"]

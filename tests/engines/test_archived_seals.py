@@ -206,9 +206,9 @@ def test_an_erasure_meanwhile_is_no_difference(sealed: Sealed, monkeypatch: pyte
 
 
 def test_on_the_command_line(sealed: Sealed) -> None:
-    clean = told(VerifyAnswer, "verify", sealed.url, "--seals", "--archive", str(sealed.to))
+    clean = told(VerifyAnswer, "admin", "verify", sealed.url, "--seals", "--archive", str(sealed.to))
     assert (clean.ok, clean.sealed) == (True, {"0": 20})
     sealed.rewrite(altered(9))
     for flags in (["--seals"], []):
-        answer = told(VerifyAnswer, "verify", sealed.url, *flags, "--archive", str(sealed.to), code=FOUND)
+        answer = told(VerifyAnswer, "admin", "verify", sealed.url, *flags, "--archive", str(sealed.to), code=FOUND)
         assert ("0/8-13", "digest") in [(one.key, one.field) for one in answer.found]

@@ -165,7 +165,7 @@ def test_they_are_erased(tmp_path: Path) -> None:
                 Sealer(engine).step(all_now=True)
             for by, value in (("entity", "order:9"), ("entity", "user:7"), ("actor", "user:7")):
                 hk.admin.erase(by, value, reason="request")  # type: ignore[arg-type]
-            text = "\n".join(str(entry.entry) for entry in hk.journal.list())
+            text = "\n".join(str(entry.raw.entry) for entry in hk.journal.list())
             assert [word for word in ("user:7", "order:9", "Ann waits", "customer:7") if word in text] == []
             assert hk.admin.verify().ok
             assert not sealed or list(verify_seals(engine)) == []

@@ -39,12 +39,12 @@ def start(hk: holdkit.Kernel) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def begin(times: tuple[str, ...] = LONG) -> subprocess.Popen[str]:
-            before = hk.pool("gpu").last_number
+            before = hk.pool("gpu").raw.last_number
             command = [sys.executable, "-m", "tests.support.blocked_process", hk.url, *times]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             stack.enter_context(process)
             stack.callback(process.kill)
-            wait_until(lambda: hk.pool("gpu").last_number > before)
+            wait_until(lambda: hk.pool("gpu").raw.last_number > before)
             return process
 
         yield begin

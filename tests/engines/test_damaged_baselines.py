@@ -140,7 +140,9 @@ def test_a_follower_is_told_that_the_baseline_is_damaged(world: World) -> None:
     lane, _, tenant, id, *_ = some(world, "tally")
     remove(world, [row for row in stored(world) if row[1:4] == ("pool", tenant, id)])
     hk = world.hk if not tenant else world.hk.tenant(tenant)
-    with pytest.raises(EngineError, match=f"baseline of lane {lane}, which stands .* is damaged: run `holdkit verify`"):
+    with pytest.raises(
+        EngineError, match=f"baseline of lane {lane}, which stands .* is damaged: run `holdkit admin verify`"
+    ):
         list(hk.journal.follow(wait=False))
 
 

@@ -37,7 +37,7 @@ def taken(hk: holdkit.Kernel, entity: str = "user:7") -> holdkit.Hold:
 
 def text_of(hk: holdkit.Kernel) -> str:
     """Everything that the journal and the reads answer."""
-    entries = [str(entry.entry) for entry in hk.journal.list()]
+    entries = [str(entry.raw.entry) for entry in hk.journal.list()]
     return "\n".join(
         [*entries, *(str(hold.to_dict()) for hold in hk.holds()), str(hk.pools("~")), str(hk.claims.list())]
     )

@@ -48,7 +48,7 @@ def live(hk: holdkit.Kernel) -> dict[str, holdkit.Hold]:
 
 def text_of(hk: holdkit.Kernel) -> str:
     """Everything that the journal and the reads answer."""
-    entries = [str(entry.entry) for entry in hk.journal.list()]
+    entries = [str(entry.raw.entry) for entry in hk.journal.list()]
     return "\n".join([*entries, *(str(hold.to_dict()) for hold in hk.holds()), str(hk.pools("~"))])
 
 
@@ -77,7 +77,7 @@ def test_the_erasure_is_journaled_without_what_it_erased(hk: holdkit.Kernel) -> 
     assert (last.action, last.reason, last.actor) == (Action.JOURNAL_ERASED, "request 1", "user:officer")
     assert STUB.fullmatch(erased.stub)
     assert last.subject == f"~erasure/{erased.stub}"
-    assert "user:7" not in str(last.entry)
+    assert "user:7" not in str(last.raw.entry)
 
 
 def test_what_was_equal_stays_equal(hk: holdkit.Kernel) -> None:

@@ -142,7 +142,7 @@ class Life:
         found = [(row.lane, row.seq, row.text) for one in lanes for row in files.rows(one.lane, 0, one.through)]
         kept = self.hk.journal.follow(wait=False, tenant=holdkit.journal.ALL)
         found += [
-            (one.position.lane, one.position.seq, one._row.text)
+            (one.raw.row.lane, one.raw.row.seq, one.raw.row.text)
             for one in kept
             if one.action != Action.JOURNAL_BASELINE
         ]

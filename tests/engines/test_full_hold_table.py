@@ -31,7 +31,7 @@ def test_the_next_one_goes_where_the_batch_names_the_oldest(
         assert hk.get(first).state == "confirmed"
         with pytest.raises(holdkit.errors.HoldNotFound):
             hk.get(second)
-        assert (hk.pool("a").consumed, hk.pool("a").loose) == (2, 1)
+        assert (hk.pool("a").consumed, hk.pool("a").raw.loose) == (2, 1)
         assert hk.admin.verify().ok
 
 

@@ -138,7 +138,7 @@ MIB = 1 << 20
 def test_one_key_fills_no_disk_and_what_is_held_can_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The attack: a key of scope hold writes until the disk is full; then nobody could confirm or release anything."""
     monkeypatch.setattr("holdkit.server.room.READ_EVERY_SECONDS", 0.0)
-    settings = structs.replace(QUICK, min_free=64 * MIB)
+    settings = structs.replace(QUICK, journal=structs.replace(QUICK.journal, min_free=64 * MIB))
     with (
         small_disk(tmp_path, 160) as disk,
         live_server(f"sqlite:///{disk}/holds.db", settings=settings) as server,

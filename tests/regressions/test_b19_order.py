@@ -27,8 +27,8 @@ def test_b19_held_and_confirmed_in_the_same_instant(store: Store) -> None:
             "hold.partly_confirmed",
             "hold.released",
         ]
-        assert {entry.slot for entry in history} == {0}
-        assert history == sorted(history, key=lambda entry: entry.position)
+        assert {entry.raw.slot for entry in history} == {0}
+        assert history == sorted(history, key=lambda entry: entry.raw.position)
         assert holdkit.journal.reconstruct(history) == hk.get(hold)
     assert differences(hk) == ()
 
@@ -57,7 +57,7 @@ def test_b19_a_clock_that_stands_or_steps_back_changes_no_order(store: Store, st
         hk.confirm(hold, quantity=1, keep_rest=True)
     history = hk.history(hold)
     assert [entry.action for entry in history] == ["hold.held", *["hold.partly_confirmed"] * 2, "hold.confirmed"]
-    slots = [entry.slot for entry in history]
+    slots = [entry.raw.slot for entry in history]
     assert slots == sorted(slots), "time never moves backwards along a pool"
     assert holdkit.journal.reconstruct(history) == hk.get(hold)
 

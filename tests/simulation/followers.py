@@ -52,7 +52,7 @@ class FollowerParty:
 
     def _show(self, entry: JournalEntry, after: int) -> int:
         """Judge the next entry, behind one that was shown or where the saved cursor stood."""
-        visible, seq = self._watch.visible.get("", []), entry.position.seq
+        visible, seq = self._watch.visible.get("", []), entry.raw.position.seq
         index = bisect_right(visible, after)
         if seq not in visible[index : index + 1]:
             raise SimulationFailed(f"a follower behind entry {after} was shown {seq} instead of {visible[index:][:1]}")

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from holdkit.core.reading import ListRecords
 from holdkit.errors import HoldkitError
-from holdkit.server.settings import Delivery
+from holdkit.server.settings import Webhooks
 from holdkit.server.webhooks.exchange import ExchangeFailed
 from holdkit.server.webhooks.hooks import PARKED, Hook
 from holdkit.server.webhooks.sender import WebhookSender
@@ -26,7 +26,7 @@ from tests.simulation.virtual_loop import Process
 from tests.simulation.watch import Watch
 
 ATTEMPTS: Final = 3
-DELIVERY: Final = Delivery(
+DELIVERY: Final = Webhooks(
     pauses=(1.0, 4.0), seconds=3.0, max_log=3, log_every=30.0, networks=frozenset({"127.0.0.0/8"}), max_parked=10_000
 )
 URL: Final = "http://127.0.0.1:8080/events"

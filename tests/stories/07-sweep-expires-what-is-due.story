@@ -5,7 +5,7 @@ hold     a gpu:1 cpu:1 ttl=10               -> held
 hold     b gpu:1 cpu:1 ttl=20               -> held
 hold     c gpu:1 cpu:1 ttl=30               -> held
 clock    20
-sweep                                       -> done expired=2 holds=a,b more=false scanned_slot=20
+sweep                                       -> done expired=2 holds=a,b more=false scanned_at=20
 sweep                                       -> done expired=0 holds=none more=false
 expect pool gpu                             -> held=1
 expect pool cpu                             -> held=1

@@ -17,10 +17,14 @@ from holdkit.server import Application, AsyncKeys, Settings, server
 from holdkit.server.application import Running
 from holdkit.server.reasons import reasons_of
 from holdkit.server.routing import segments_of
-from holdkit.server.settings import Delivery
+from holdkit.server.settings import Journal, Upkeep, Webhooks
 from tests.support.threads import PATIENCE
 
-QUICK = Settings(key_refresh=0.05, sweep_every=0, min_free=0, webhooks=Delivery(allowed=frozenset(["127.0.0.1"])))
+QUICK = Settings(
+    upkeep=Upkeep(key_refresh=0.05, sweep_every=0),
+    journal=Journal(min_free=0),
+    webhooks=Webhooks(allowed=frozenset(["127.0.0.1"])),
+)
 NOON = 1_700_049_600_000_000
 """A slot far from where any window ends."""
 

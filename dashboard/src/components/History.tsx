@@ -72,7 +72,7 @@ export function History<T extends Recorded>({ title, of, read, children }: Props
         isEmpty={(value) => !value.recording}
         empty={
           <Notice title="Not recorded">
-            <p class="muted">This server records no statistics: its setting rollup_every is 0.</p>
+            <p class="muted">This server records no statistics: its setting upkeep.rollup_every is 0.</p>
           </Notice>
         }
       >

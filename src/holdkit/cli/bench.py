@@ -1,5 +1,5 @@
-"""``holdkit bench``: measure holds per second on this database. It uses a pool of its own and removes it; the journal keeps
-the entries."""
+"""``holdkit admin bench``: measure holds per second on this database. It uses a pool of its own and removes it; the
+journal keeps the entries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def bench(target: str | None, url: str | None, in_json: bool, seconds: float, th
 
     \b
     Example:
-      holdkit bench sqlite:///holds.db --threads 32 --seconds 10
+      holdkit admin bench sqlite:///holds.db --threads 32 --seconds 10
     """
     with open_database(url, target) as hk:
         name = pool or f"bench:{uuid4().hex[:12]}"

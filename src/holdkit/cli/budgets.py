@@ -11,8 +11,7 @@ from ..core.validation import invalid
 from ..faces._sync.budgets import Budget
 from ..faces._sync.kernel import Kernel
 from ..faces.allowances import Allowance, Spent
-from ..wire.budgets import AllowanceBody, BudgetAnswer, BudgetSet, UsageAnswer
-from ..wire.fields import at
+from ..wire.budgets import AllowanceBody, BudgetAnswer, BudgetSet, usage_answer
 from ..wire.pools import pool_now
 from .arguments import (
     HEADS,
@@ -129,13 +128,7 @@ def usage(url: str | None, tenant: str, in_json: bool, name: str, client: str) -
     """
     with open_kernel(url, tenant) as hk:
         found = _opened(hk, tenant, name).usage(client)
-    documents = [
-        UsageAnswer(
-            one.budget, one.per, one.opens_slot, at(one.opens_slot), one.closes_slot, at(one.closes_slot), one.total,
-            one.held, one.consumed, one.available,
-        )
-        for one in found
-    ]  # fmt: skip
+    documents = [usage_answer(usage) for usage in found]
     rows = [
         [
             one.budget,
@@ -143,7 +136,7 @@ def usage(url: str | None, tenant: str, in_json: bool, name: str, client: str) -
             *map(str, (one.total, one.held, one.consumed, one.available)),
             clock_time(one.closes_slot),
         ]
-        for one in found
+        for one in documents
     ]
     Output(in_json).table(documents, USAGE_HEADS, rows)
     return OK
@@ -264,7 +257,7 @@ def resize(
     """
     with open_kernel(url, tenant) as hk:
         pool = _opened(hk, tenant, name).resize(client, budget, total, per=per, **call_of(call))
-        document = pool_now(pool, time_of(hk), with_tenant=is_local(hk))
+        document = pool_now(pool.raw, time_of(hk), with_tenant=is_local(hk))
     row = [budget, *map(str, (pool.total, pool.held, pool.consumed, pool.available))]
     Output(in_json).table([document], ("budget", "total", "held", "consumed", "available"), [row])
     return OK

@@ -1,4 +1,5 @@
-"""``holdkit catalog``: what applications have stored of calendars, budgets, rates and resources, without their definitions."""
+"""``holdkit admin catalog``: what applications have stored of calendars, budgets, rates and resources, without their
+definitions."""
 
 from __future__ import annotations
 
@@ -33,14 +34,14 @@ after_option = click.option("--after", default="", help="start after this place,
 
 @click.group()
 def catalog() -> None:
-    """The catalog: calendars, budgets, rates, resources and sections of seats, by name. What was never held is not stored: only the
-    application knows of it.
+    """Show calendars, budgets, rates, resources and sections of seats, by name. What was never held is not stored: only
+    the application knows of it.
 
     \b
     Example:
-      holdkit catalog faces
-      holdkit catalog names calendars
-      holdkit catalog calendar hotel 2026-07-01 --days 7
+      holdkit admin catalog faces
+      holdkit admin catalog names calendars
+      holdkit admin catalog calendar hotel 2026-07-01 --days 7
     """
 
 
@@ -51,7 +52,7 @@ def faces(url: str | None, tenant: str, in_json: bool) -> int:
 
     \b
     Example:
-      holdkit catalog faces --json
+      holdkit admin catalog faces --json
     """
     with open_kernel(url, tenant) as hk:
         found = (
@@ -78,7 +79,7 @@ def names(url: str | None, tenant: str, in_json: bool, face: FaceName, after: st
 
     \b
     Example:
-      holdkit catalog names calendars
+      holdkit admin catalog names calendars
     """
     with open_kernel(url, tenant) as hk:
         found = hk.admin.catalog.names(face, after=after, limit=limit)
@@ -100,7 +101,7 @@ def calendar(
 
     \b
     Example:
-      holdkit catalog calendar hotel 2026-07-01 --days 7
+      holdkit admin catalog calendar hotel 2026-07-01 --days 7
     """
     with open_kernel(url, tenant) as hk:
         if isinstance(hk, Kernel):
@@ -138,7 +139,7 @@ def windows(
 
     \b
     Example:
-      holdkit catalog windows budgets llm --client customer:7
+      holdkit admin catalog windows budgets llm --client customer:7
     """
     with open_kernel(url, tenant) as hk:
         if isinstance(hk, Kernel):
@@ -166,7 +167,7 @@ def resources(url: str | None, tenant: str, in_json: bool, kind: str, after: str
 
     \b
     Example:
-      holdkit catalog resources table
+      holdkit admin catalog resources table
     """
     with open_kernel(url, tenant) as hk:
         if isinstance(hk, Kernel):

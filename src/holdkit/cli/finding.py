@@ -1,4 +1,5 @@
-"""``holdkit search``: find a text in everything that has a name. ``holdkit stats``: pools and servers over time, from the roll-ups."""
+"""``holdkit admin search``: find a text in everything that has a name. ``holdkit admin stats``: pools and servers over
+time, from the roll-ups."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ def search(url: str | None, tenant: str, in_json: bool, text: str, limit: int) -
 
     \b
     Example:
-      holdkit search order:9
-      holdkit search 0199c0 --json
+      holdkit admin search order:9
+      holdkit admin search 0199c0 --json
     """
     with open_kernel(url, tenant) as hk:
         found = hk.admin.search(text, limit=limit)
@@ -53,7 +54,7 @@ def search(url: str | None, tenant: str, in_json: bool, text: str, limit: int) -
 def _document(hk: Opened, found: Found) -> SearchAnswer:
     named, now = is_local(hk), time_of(hk)
     return SearchAnswer(
-        pools=[pool_answer(one, with_tenant=named) for one in found.pools],
+        pools=[pool_answer(one.raw, with_tenant=named) for one in found.pools],
         holds=[hold_answer(one.raw, with_tenant=named) for one in found.holds],
         entities=found.entities,
         accounts=found.accounts,
@@ -74,15 +75,15 @@ def stats(url: str | None, tenant: str, in_json: bool, pools: tuple[str, ...], w
 
     \b
     Example:
-      holdkit stats show:42 --window 24h
-      holdkit stats --json
+      holdkit admin stats show:42 --window 24h
+      holdkit admin stats --json
     """
     with open_kernel(url, tenant) as hk:
         found = _of_pools(hk, tenant, pools, window) if pools else _of_servers(hk, window)
     heads, rows = _pool_rows(found) if isinstance(found, PoolHistories) else _server_rows(found)
     Output(in_json).table([found], heads, rows)
     if not found.recording:
-        click.echo("nobody records statistics: a server does, unless its setting rollup_every is 0", err=True)
+        click.echo("nobody records statistics: a server does, unless its setting upkeep.rollup_every is 0", err=True)
     return OK
 
 

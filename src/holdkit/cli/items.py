@@ -16,15 +16,12 @@ from ..faces.seating import Seat, Together
 from .arguments import (
     entity_option,
     goes_on,
-    hold_named,
     json_object,
     limit_option,
     metadata_option,
     print_hold,
     print_ticket,
     seconds,
-    ticket_argument,
-    token_option,
 )
 from .options import call_of, call_options, forced_call, open_kernel, tenant_options
 from .output import OK, Output
@@ -34,6 +31,8 @@ SEAT_HEADS = ("seat", "section", "row", "number", "position", "kind")
 TOGETHER: dict[str, Together] = {"yes": True, "prefer": "prefer", "no": False}
 
 ids_argument = click.argument("ids", metavar="ITEM...", nargs=-1, required=True)
+ttl_option = click.option("--ttl", help="time to live: 90s, 5m, 2h  [default: until they are confirmed or released]")
+with_token_option = click.option("--token", required=True, help="the token with which they were held")
 own_token_option = click.option("--token", help="a token of your own: the same owner gets the same hold again")
 
 _decode_seat: Final = msgspec.json.Decoder(Seat).decode
@@ -47,8 +46,8 @@ def items() -> None:
     \b
     Example:
       holdkit items add voucher:1 voucher:2
-      TICKET=$(holdkit items reserve voucher:1 --ttl 5m)
-      holdkit items finalize "$TICKET" --entity order:9
+      TICKET=$(holdkit items hold voucher:1 --ttl 5m)
+      holdkit confirm "$TICKET" --entity order:9
     """
 
 
@@ -105,20 +104,20 @@ def show(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], toke
 
 @items.command()
 @ids_argument
-@click.option("--ttl", help="time to live: 90s, 5m, 2h  [default: until they are released or finalized]")
+@ttl_option
 @own_token_option
 @metadata_option
 @call_options
 @tenant_options
-def reserve(
+def hold(
     url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], ttl: str | None, token: str | None,
     metadata: str | None, **call: Any,
 ) -> int:  # fmt: skip
-    """Hold items, all of these or none. Prints the ticket that release and finalize need.
+    """Hold items, all of these or none. Prints the ticket that `holdkit confirm` and `holdkit release` need.
 
     \b
     Example:
-      holdkit items reserve voucher:1 voucher:2 --ttl 10m --json
+      holdkit items hold voucher:1 voucher:2 --ttl 10m --json
     """
     with open_kernel(url, tenant) as hk:
         held = hk.items.hold(
@@ -128,86 +127,50 @@ def reserve(
 
 
 @items.command()
-@click.argument("count", type=int)
-@click.option("--section", required=True, help="the section to search")
-@click.option("--kind", default="", help="only seats of this kind  [default: those of none]")
-@click.option(
-    "--together",
-    type=click.Choice(list(TOGETHER)),
-    default="yes",
-    show_default=True,
-    help="neighbours only; neighbours if possible; or the best ones anywhere",
-)
-@click.option("--ttl", help="time to live: 90s, 5m, 2h  [default: until they are released or finalized]")
-@own_token_option
-@metadata_option
-@call_options
-@tenant_options
-def best(
-    url: str | None, tenant: str, in_json: bool, count: int, section: str, kind: str, together: str, ttl: str | None,
-    token: str | None, metadata: str | None, **call: Any,
-) -> int:  # fmt: skip
-    """Hold the best COUNT free seats of a section. Prints the ticket; `holdkit holds show` tells which seats they are.
-
-    \b
-    Example:
-      holdkit items best 2 --section stalls --ttl 10m --json
-    """
-    with open_kernel(url, tenant) as hk:
-        held = hk.seats.hold(
-            count, section=section, kind=kind, together=TOGETHER[together], ttl=seconds(ttl), token=token,
-            metadata=json_object(metadata), **call_of(call),
-        )  # fmt: skip
-        return print_ticket(hk, held, in_json)
-
-
-@items.command()
-@ticket_argument
-@token_option
-@call_options
-@tenant_options
-def release(url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, **call: Any) -> int:
-    """Make all items of a hold available. TICKET may be - (read from stdin), or an id with --token. Without either, an operator uses
-    `holdkit release HOLD --force --reason …`.
-
-    \b
-    Example:
-      holdkit items release "$TICKET"
-    """
-    with open_kernel(url, tenant) as hk:
-        return print_hold(hk, hk.release(hold_named(hold, token), **call_of(call)), in_json)
-
-
-@items.command()
-@ticket_argument
-@token_option
+@ids_argument
+@with_token_option
 @entity_option
 @call_options
 @tenant_options
-def finalize(
-    url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, entity: str | None, **call: Any
+def confirm(
+    url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], token: str, entity: str | None, **call: Any
 ) -> int:
-    """Confirm all items of a hold. TICKET may be - (read from stdin), or an id with --token.
+    """Confirm the hold that has exactly these items. With its ticket, `holdkit confirm TICKET` does the same.
 
     \b
     Example:
-      holdkit items finalize "$TICKET" --entity order:9
+      holdkit items confirm voucher:1 voucher:2 --token order-9 --entity order:9
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.confirm(hold_named(hold, token), entity=entity, **call_of(call))
-        return print_hold(hk, done, in_json)
+        return print_hold(hk, hk.items.confirm(_named(ids), token=token, entity=entity, **call_of(call)), in_json)
+
+
+@items.command()
+@ids_argument
+@with_token_option
+@call_options
+@tenant_options
+def release(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], token: str, **call: Any) -> int:
+    """Release the hold that has exactly these items. With its ticket, `holdkit release TICKET` does the same.
+
+    \b
+    Example:
+      holdkit items release voucher:1 voucher:2 --token order-9
+    """
+    with open_kernel(url, tenant) as hk:
+        return print_hold(hk, hk.items.release(_named(ids), token=token, **call_of(call)), in_json)
 
 
 @items.command()
 @ids_argument
 @call_options
 @tenant_options
-def reopen(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], **call: Any) -> int:
+def free(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], **call: Any) -> int:
     """Make confirmed items available again, all of these or none; needs --reason, and is recorded as forced.
 
     \b
     Example:
-      holdkit items reopen voucher:1 --reason "order 9 was cancelled"
+      holdkit items free voucher:1 --reason "order 9 was cancelled"
     """
     named = _named(ids)
     with open_kernel(url, tenant) as hk:
@@ -217,11 +180,12 @@ def reopen(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], **
 
 @click.group()
 def seats() -> None:
-    """Seats: items with a place in a section, among which `holdkit items best` searches.
+    """Seats: items with a place in a section. Any command of items takes a seat's id too.
 
     \b
     Example:
       holdkit seats list stalls
+      holdkit seats hold 2 --section stalls --ttl 10m
     """
 
 
@@ -242,6 +206,40 @@ def add_seats(url: str | None, tenant: str, in_json: bool, file: str, **call: An
     with open_kernel(url, tenant, create=True) as hk:
         hk.seats.add(given, **call_of(call))
     return _print_seats(given, in_json)
+
+
+@seats.command("hold")
+@click.argument("count", type=int)
+@click.option("--section", required=True, help="the section to search")
+@click.option("--kind", default="", help="only seats of this kind  [default: those of none]")
+@click.option(
+    "--together",
+    type=click.Choice(list(TOGETHER)),
+    default="yes",
+    show_default=True,
+    help="neighbours only; neighbours if possible; or the best ones anywhere",
+)
+@ttl_option
+@own_token_option
+@metadata_option
+@call_options
+@tenant_options
+def hold_seats(
+    url: str | None, tenant: str, in_json: bool, count: int, section: str, kind: str, together: str, ttl: str | None,
+    token: str | None, metadata: str | None, **call: Any,
+) -> int:  # fmt: skip
+    """Hold the best COUNT free seats of a section. Prints the ticket; `holdkit holds show` shows which seats they are.
+
+    \b
+    Example:
+      holdkit seats hold 2 --section stalls --ttl 10m --json
+    """
+    with open_kernel(url, tenant) as hk:
+        held = hk.seats.hold(
+            count, section=section, kind=kind, together=TOGETHER[together], ttl=seconds(ttl), token=token,
+            metadata=json_object(metadata), **call_of(call),
+        )  # fmt: skip
+        return print_ticket(hk, held, in_json)
 
 
 @seats.command("list")
@@ -267,8 +265,8 @@ def list_seats(url: str | None, tenant: str, in_json: bool, section: str) -> int
 def remove_seats(
     url: str | None, tenant: str, in_json: bool, section: str, ids: tuple[str, ...], everything: bool, **call: Any
 ) -> int:
-    """Take seats out of the map of a section, so that `items best` no longer finds them; prints those. The items stay, with the holds
-    that they have.
+    """Take seats out of the map of a section, so that `seats hold` no longer finds them; prints those. The items stay,
+    with the holds that they have.
 
     \b
     Example:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ..core.codec import is_ticket
-from ..core.entries import Entry
-from ..core.model import MAX_SLOT, Pool
-from ..core.outcomes import Position
+from ..core.model import MAX_SLOT
 from ..core.validation import hold_id as check_hold_id
 from ..errors import InvalidRequest
 from ..faces._sync.kernel import Kernel
@@ -19,16 +17,13 @@ from ..kernel.normalise import reference
 from ..kernel.results import JournalEntry
 from ..kernel.times import is_in_calendar, text_of
 from ..wire.fields import encode, plain_position
-from ..wire.journal import EntryAnswer, entry_answer
-from ..wire.pools import PoolAnswer
+from ..wire.journal import EntryAnswer, SentEntry, entry_answer
 from .options import Opened, open_kernel, tenant_options
 from .output import OK
 
 if TYPE_CHECKING:
     from ..client import RemoteKernel
 
-Shown: TypeAlias = JournalEntry | EntryAnswer
-"""An entry of a database, or of a server."""
 ROUND: Final = 20
 """Requests of one search: a page has fewer entries than were asked for where some of them are not shown, such as notes of servers
 about themselves."""
@@ -59,7 +54,7 @@ def list_entries(
       holdkit journal list --limit 100 --json
     """
     with open_kernel(url, tenant) as hk:
-        found = list[Shown](hk.journal.list(after=after, limit=limit, include_reserved=include_reserved))
+        found = hk.journal.list(after=after, limit=limit, include_reserved=include_reserved)
     return _print_some(found, limit, in_json)
 
 
@@ -79,7 +74,7 @@ def search(url: str | None, tenant: str, in_json: bool, before: str | None, limi
     Example:
       holdkit journal search --actor user:7 --action hold.released
     """
-    found: list[Shown] = []
+    found: list[JournalEntry] = []
     older: str | None = before
     with open_kernel(url, tenant) as hk:
         for _ in range(ROUND):
@@ -109,14 +104,14 @@ def tail(url: str | None, tenant: str, in_json: bool, lines: int, follow: bool) 
         cursor, last = hk.journal.cursor(), last_entries(hk, lines)
         _print(last, in_json)
         if follow:
-            seen = {document_of(entry).position for entry in last}
+            seen = {entry.position for entry in last}
             for entry in hk.journal.follow(after=cursor):
-                if document_of(entry).position not in seen:  # it was written between the two reads
+                if entry.position not in seen:  # it was written between the two reads
                     _print([entry], in_json)
     return OK
 
 
-def last_entries(hk: Opened, count: int) -> Sequence[Shown]:
+def last_entries(hk: Opened, count: int) -> list[JournalEntry]:
     """The last `count` entries of this tenant, in order."""
     return _entries_back(hk, count) if isinstance(hk, Kernel) else _entries_before(hk, count)
 
@@ -133,9 +128,9 @@ def _entries_back(hk: Kernel, count: int) -> list[JournalEntry]:
     return []
 
 
-def _entries_before(hk: RemoteKernel, count: int) -> list[EntryAnswer]:
+def _entries_before(hk: RemoteKernel, count: int) -> list[JournalEntry]:
     """Pages from the end: only the server can read its cursors."""
-    found: list[EntryAnswer] = []
+    found: list[JournalEntry] = []
     before: str | None = None
     while len(found) < count:
         page = hk.journal.search(before=before, limit=min(1_000, count - len(found)))
@@ -167,7 +162,7 @@ def history(
     """
     with open_kernel(url, tenant) as hk:
         read = hk.history if _is_hold(subject) else hk.journal.history
-        found = list[Shown](read(subject, after=after, limit=limit, archive=archive))
+        found = read(subject, after=after, limit=limit, archive=archive)
     return _print_some(found, limit, in_json)
 
 
@@ -180,42 +175,38 @@ def _is_hold(subject: str) -> bool:
     return True
 
 
-def document_of(entry: Shown) -> EntryAnswer:
+def document_of(entry: JournalEntry) -> EntryAnswer:
     """An entry as a document. One of a database names its tenant."""
-    if isinstance(entry, EntryAnswer):
-        return entry
+    if isinstance(entry.raw, SentEntry):
+        return entry.raw.document
     return entry_answer(entry, plain_position, entry.cursor, with_tenant=True)
 
 
-def _print(entries: Iterable[Shown], in_json: bool) -> None:
+def _print(entries: Iterable[JournalEntry], in_json: bool) -> None:
     for entry in entries:
         if in_json:
             click.echo(encode(document_of(entry)))
-        elif isinstance(entry, JournalEntry):
-            rest = "" if entry.archived_to is None else f"  archived to {entry.archived_to}"
-            click.echo(entry_line(entry.entry, entry.position) + rest)
         else:
-            pools = [effect.pool for effect in entry.pools]
-            click.echo(_line(entry.position.removeprefix("0."), entry.slot, entry.action, entry, pools))
+            click.echo(entry_line(entry))
 
 
-def _print_some(entries: list[Shown], limit: int, in_json: bool) -> int:
+def _print_some(entries: list[JournalEntry], limit: int, in_json: bool) -> int:
     """Entries, and where to go on if there are as many as were asked for."""
     _print(entries, in_json)
     if len(entries) == limit:
-        click.echo(f"more entries may follow: go on with --after {document_of(entries[-1]).cursor}", err=True)
+        click.echo(f"more entries may follow: go on with --after {entries[-1].cursor}", err=True)
     return OK
 
 
-def entry_line(entry: Entry, at: Position) -> str:
+def entry_line(entry: JournalEntry) -> str:
     """An entry as one line of text."""
-    number = f"{at.lane}/{at.seq}" if at.lane else str(at.seq)
-    return _line(number, entry.slot, str(entry.action), entry, [effect.pool for effect in entry.effects])
-
-
-def _line(number: str, slot: int, action: str, entry: Entry | EntryAnswer, pools: Sequence[Pool | PoolAnswer]) -> str:
-    parts = [f"{number:>8}", text_of(slot) if is_in_calendar(slot) else str(slot), f"{action:<22}", entry.subject]
-    parts += [f"{pool.id}: held {pool.held}, consumed {pool.consumed} of {pool.total}" for pool in pools[:3]]
+    slot = entry.raw.slot
+    parts = [
+        f"{entry.position.removeprefix('0.'):>8}", text_of(slot) if is_in_calendar(slot) else str(slot),
+        f"{entry.action:<22}", entry.subject,
+    ]  # fmt: skip
+    pools = [effect.pool for effect in entry.pools[:3]]
+    parts += [f"{pool.id}: held {pool.held}, consumed {pool.consumed} of {pool.total}" for pool in pools]
     refused = entry.refused
     if refused is not None:
         asked = "".join(f" {leg.quantity} of {leg.pool}" for leg in refused.legs[:3])
@@ -225,4 +216,6 @@ def _line(number: str, slot: int, action: str, entry: Entry | EntryAnswer, pools
         parts.append(f"key={entry.client_id}")  # whoever it names as actor
     if entry.forced:
         parts.append("forced")
+    if entry.archived_to is not None:
+        parts.append(f"archived to {entry.archived_to}")
     return "  ".join(parts)

@@ -1,4 +1,4 @@
-"""``holdkit limits`` and ``sweep``: what an operator sets and starts, in a database or on a server."""
+"""``holdkit admin limits`` and ``sweep``: what an operator sets and starts, in a database or on a server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import click
 
 from ..core.limits import SPANS
 from ..kernel.limits import changes_of, in_seconds
-from ..wire.fields import at
 from ..wire.system import LimitsAnswer, SweepAnswer
 from .options import call_options, chosen_url, database_options, key_option, open_kernel, time_of
 from .output import OK, Output
@@ -33,8 +32,8 @@ def limits(
 
     \b
     Example:
-      holdkit limits sqlite:///holds.db
-      holdkit limits --set retention=90d --reason "auditors ask for a quarter"
+      holdkit admin limits sqlite:///holds.db
+      holdkit admin limits --set retention=90d --reason "auditors ask for a quarter"
     """
     with open_kernel(chosen_url(url, target)) as hk:
         if changes:
@@ -91,6 +90,6 @@ def sweep(target: str | None, url: str | None, limit: int, in_json: bool) -> int
         report = hk.sweep(limit)
     more = "; more are due: run it again" if report.more else ""
     holds, tenants = list(report.holds), list(report.tenants)
-    document = SweepAnswer(report.expired, holds, tenants, report.more, at(report.scanned_slot))
+    document = SweepAnswer(report.expired, holds, tenants, report.more, report.scanned_at)
     Output(in_json).write(document, f"{report.expired} holds expired{more}")
     return OK

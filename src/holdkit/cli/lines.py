@@ -1,4 +1,4 @@
-"""``holdkit join``, ``place``, ``leave``, ``line`` and ``accounts``: waiting in line, and what accounts use."""
+"""``holdkit join``, ``place``, ``pools line`` and ``accounts``: waiting in line, and what accounts use."""
 
 from __future__ import annotations
 
@@ -12,30 +12,26 @@ from ..kernel.answers import hold_of
 from ..kernel.context import call_fields
 from ..kernel.normalise import hold_id as normal_id
 from ..kernel.normalise import span
-from ..kernel.results import Hold
 from ..wire.holds import hold_answer, place_answer
 from ..wire.pools import PoolUsageAnswer
 from .arguments import (
     account_option,
     entity_option,
-    force_option,
     goes_on,
-    hold_named,
     interval,
     json_object,
     limit_option,
     metadata_option,
     pass_limits_option,
-    print_hold,
     print_ticket,
+    say_next,
     ticket_argument,
     ticket_from,
-    token_option,
-    verbs,
 )
 from .documents import NameDocument
-from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
+from .options import call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
+from .pools import pools
 
 
 @click.command()
@@ -54,7 +50,7 @@ def join(
     url: str | None, tenant: str, in_json: bool, pool: str, units: int, ttl: str, offer_ttl: str, hold_id: str | None,
     entity: str | None, metadata: str | None, account: str | None, force: bool, **call: Any,
 ) -> int:  # fmt: skip
-    """Join the line of a pool, and return at once. Prints the ticket that place, confirm, leave and extend
+    """Join the line of a pool, and return at once. Prints the ticket that place, confirm, release and extend
     need. The hold waits until units are offered to it, in the order of the line.
 
     \b
@@ -76,7 +72,8 @@ def join(
 @ticket_argument
 @tenant_options
 def place(url: str | None, tenant: str, in_json: bool, hold: str) -> int:
-    """Show how many wait in line ahead of a hold, counted up to 1,000. TICKET may be - (read from stdin), or an id.
+    """Show a hold's place in line: 1 is next, and 1001 is any place behind 1,000. TICKET may be - (read from stdin), or an
+    id.
 
     \b
     Example:
@@ -86,50 +83,26 @@ def place(url: str | None, tenant: str, in_json: bool, hold: str) -> int:
     with open_kernel(url, tenant) as hk:
         place, found = hk.place(named), hk.get(named)
         document = place_answer(found.raw, place if found.state is State.WAITING else None, time_of(hk))
-    shown = "" if document.ahead is None else str(document.ahead)
+    shown = "" if place is None else str(place)
     row = [document.hold, str(document.state), shown, clock_time(document.deadline)]
-    Output(in_json).table([document], ("hold", "state", "ahead", "deadline"), [row])
+    Output(in_json).table([document], ("hold", "state", "place", "deadline"), [row])
     return OK
 
 
-@click.command()
-@ticket_argument
-@token_option
-@force_option
-@call_options
-@tenant_options
-def leave(url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, force: bool, **call: Any) -> int:
-    """Leave the line. Units that were offered meanwhile are released. TICKET may be - (read from stdin), or an id with --token or
-    --force.
-
-    \b
-    Example:
-      holdkit leave "$TICKET"
-      holdkit leave 0199c0ffee… --force --reason "asked twice"
-    """
-    with open_kernel(url, tenant) as hk:
-        return print_hold(hk, verbs(hk, force).release(hold_named(hold, token), **call_of(call)), in_json)
-
-
-LONGEST = 100_000
-"""The most holds of a line that are read: they are stored in order of id, and shown in that of the line."""
-
-
-@click.command()
+@pools.command()
 @click.argument("pool")
+@click.option("--after", help="start after this place, which the page before has printed")
 @limit_option
 @tenant_options
-def line(url: str | None, tenant: str, in_json: bool, pool: str, limit: int) -> int:
+def line(url: str | None, tenant: str, in_json: bool, pool: str, after: str | None, limit: int) -> int:
     """List who waits in the line of a pool, in the order in which units are offered.
 
     \b
     Example:
-      holdkit line show:42 --limit 10
+      holdkit pools line show:42 --limit 10
     """
     with open_kernel(url, tenant) as hk:
-        hk.pool(pool)  # that nobody waits is no answer about a pool that does not exist
-        waiting, named = _waiting(hk, pool), is_local(hk)
-    shown = waiting[:limit]
+        found, named = hk.line(pool, after=after, limit=limit), is_local(hk)
     rows = [
         [
             str(one.raw.number),
@@ -139,23 +112,12 @@ def line(url: str | None, tenant: str, in_json: bool, pool: str, limit: int) -> 
             one.account or "",
             one.actor or "",
         ]
-        for one in shown
+        for one in found
     ]
     heads = ("number", "hold", "units", "until", "account", "actor")
-    Output(in_json).table([hold_answer(one.raw, with_tenant=named) for one in shown], heads, rows)
-    if len(waiting) > limit:
-        click.echo(f"{len(waiting) - limit} more wait behind them", err=True)
+    Output(in_json).table([hold_answer(one.raw, with_tenant=named) for one in found], heads, rows)
+    say_next(found.next)
     return OK
-
-
-def _waiting(hk: Opened, pool: str) -> list[Hold]:
-    found: list[Hold] = []
-    after: str | None = ""
-    while after is not None and len(found) < LONGEST:
-        page = hk.holds(pool=pool, state="waiting", after=after, limit=1_000)
-        found += page
-        after = page.next
-    return sorted(found, key=lambda hold: hold.raw.number or 0)
 
 
 @click.group()

@@ -1,4 +1,4 @@
-"""``holdkit verify``, ``seal``, ``repair``, ``erase``, ``migrate`` and ``doctor``: maintenance of a database."""
+"""``holdkit admin verify``, ``seal``, ``repair``, ``erase``, ``migrate`` and ``doctor``: maintenance of a database."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .options import (
     time_of,
 )
 from .output import FOUND, OK, Output, on_interrupt, progress_bar, progress_made
-from .serve import server_settings
+from .serve import server_settings, setting_lines
 from .words import typed
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -73,8 +73,8 @@ def verify(
 
     \b
     Example:
-      holdkit verify sqlite:///holds.db && echo clean
-      holdkit verify sqlite:///holds.db --seals --anchor /mnt/witness/anchor.jsonl
+      holdkit admin verify sqlite:///holds.db && echo clean
+      holdkit admin verify sqlite:///holds.db --seals --anchor /mnt/witness/anchor.jsonl
     """
     if not seals and (anchor is not None or keys):
         raise click.UsageError("--anchor and --public-key are for --seals")
@@ -127,7 +127,7 @@ def seal(
 
     \b
     Example:
-      holdkit seal sqlite:///holds.db --key seal.pem --anchor /mnt/witness/anchor.jsonl
+      holdkit admin seal sqlite:///holds.db --key seal.pem --anchor /mnt/witness/anchor.jsonl
     """
     sealing = Sealing(after=after or "10m", key=key, anchor=anchor)
     with open_existing(database_url(url, target)) as engine, progress_bar("sealing") as progress:
@@ -151,7 +151,7 @@ SEALED_AT_ONCE = 10
 @database_options
 @on_interrupt(
     lambda given: (
-        ("everything was corrected, or nothing: holdkit verify tells which", "unknown")
+        ("everything was corrected, or nothing: holdkit admin verify tells which", "unknown")
         if given["yes"] and not given["dry_run"]
         else ("nothing was changed", "none")
     )
@@ -161,8 +161,8 @@ def repair(target: str | None, url: str | None, dry_run: bool, yes: bool, in_jso
 
     \b
     Example:
-      holdkit repair sqlite:///holds.db            # reports what it would correct
-      holdkit repair sqlite:///holds.db --yes --reason "disk swapped"
+      holdkit admin repair sqlite:///holds.db            # reports what it would correct
+      holdkit admin repair sqlite:///holds.db --yes --reason "disk swapped"
     """
     if call["op"] is not None:
         raise click.UsageError("repair takes no --op: a second run finds nothing to correct")
@@ -214,9 +214,9 @@ def erase(
 
     \b
     Example:
-      holdkit erase sqlite:///holds.db --entity user:7 --dry-run
-      holdkit erase sqlite:///holds.db --entity user:7 --reason "request 2026-118"
-      holdkit erase http://127.0.0.1:8770 --entity user:7 --reason "request 2026-118"
+      holdkit admin erase sqlite:///holds.db --entity user:7 --dry-run
+      holdkit admin erase sqlite:///holds.db --entity user:7 --reason "request 2026-118"
+      holdkit admin erase http://127.0.0.1:8770 --entity user:7 --reason "request 2026-118"
     """
     if call["op"] is not None:
         raise click.UsageError("erase takes no --op: run the same command again if it was interrupted")
@@ -309,7 +309,7 @@ def doctor(target: str | None, url: str | None, show_settings: bool, config: str
     url = database_url(url, target)
     must_exist(url)
     of_server, settings = server_settings(config)
-    min_free = next((int(one.value) for one in settings if one.name == "min_free"), MIN_FREE)
+    min_free = next((int(one.value) for one in settings if one.name == "journal.min_free"), MIN_FREE)
     findings = tuple(
         structs.replace(one, says=typed(one.says), advice=typed(one.advice))
         for one in (*examine(url, min_free), *of_server)
@@ -321,7 +321,6 @@ def doctor(target: str | None, url: str | None, show_settings: bool, config: str
         if finding.advice:
             lines.append(f"{'':<26}→ {finding.advice}")
     if show_settings:
-        width = max((len(one.name) for one in settings), default=0)
-        lines += ["", *(f"{one.name:<{width}}  {one.value}  ({one.source}): {one.description}" for one in settings)]
+        lines += setting_lines(settings)
     Output(in_json).write(DoctorDocument(not failed, findings, settings if show_settings else ()), *lines)
     return FOUND if failed else OK

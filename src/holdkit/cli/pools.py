@@ -1,4 +1,4 @@
-"""``holdkit pools`` (list, children, show, create, resize, limit, return, remove, archive, unarchive)."""
+"""``holdkit pools`` (list, show, create, resize, limit, free, remove, archive, unarchive; `line` is in `lines`)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from ..core.model import Line, Pool
+from ..core.model import Line
+from ..kernel.pool import Pool
 from ..wire.pools import pool_answer, pool_now
-from .arguments import limit_option, say_next
+from .arguments import say_next
 from .options import Opened, call_of, call_options, forced_call, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
 
@@ -29,41 +30,26 @@ def pools() -> None:
 @click.option(
     "--prefix", default="", help="only ids that begin with this; ~ shows the pools of claims, items and other faces"
 )
+@click.option("--below", metavar="POOL", help="only the pools directly below this one")
 @click.option("--archived", is_flag=True, help="include archived pools")
 @click.option("--after", default="", help="start after this id")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
 @tenant_options
-def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, archived: bool, after: str, limit: int) -> int:
+def list_pools(
+    url: str | None, tenant: str, in_json: bool, prefix: str, below: str | None, archived: bool, after: str, limit: int
+) -> int:
     """List pools in order of id, with their held, consumed and available units.
 
     \b
     Example:
       holdkit pools list --prefix show: --json
+      holdkit pools list --below venue --archived
     """
     with open_kernel(url, tenant) as hk:
-        found, named = hk.pools(prefix, archived=archived, after=after, limit=limit), is_local(hk)
+        found, named = hk.pools(prefix, below=below, archived=archived, after=after, limit=limit), is_local(hk)
     Output(in_json).table(
-        [pool_answer(pool, with_tenant=named) for pool in found], HEADS, [_row(pool) for pool in found]
+        [pool_answer(pool.raw, with_tenant=named) for pool in found], HEADS, [_row(pool) for pool in found]
     )
-    say_next(found.next)
-    return OK
-
-
-@pools.command()
-@click.argument("pool")
-@click.option("--after", default="", help="start after this id")
-@limit_option
-@tenant_options
-def children(url: str | None, tenant: str, in_json: bool, pool: str, after: str, limit: int) -> int:
-    """List the pools directly below a pool, in order of id, archived ones too.
-
-    \b
-    Example:
-      holdkit pools children venue
-    """
-    with open_kernel(url, tenant) as hk:
-        found, named = hk.pools(below=pool, archived=True, after=after, limit=limit), is_local(hk)
-    Output(in_json).table([pool_answer(one, with_tenant=named) for one in found], HEADS, [_row(one) for one in found])
     say_next(found.next)
     return OK
 
@@ -154,24 +140,22 @@ def limit(url: str | None, tenant: str, in_json: bool, pool: str, per_account: s
     return OK
 
 
-@pools.command("return")
+@pools.command()
 @click.argument("pool")
 @click.argument("units", type=int)
 @click.option("--account", help="whose units  [default: those of holds without an account]")
 @call_options
 @tenant_options
-def return_(
-    url: str | None, tenant: str, in_json: bool, pool: str, units: int, account: str | None, **call: Any
-) -> int:
-    """Return consumed units whose holds are no longer kept; needs --reason, and is recorded as forced.
+def free(url: str | None, tenant: str, in_json: bool, pool: str, units: int, account: str | None, **call: Any) -> int:
+    """Make consumed units available whose holds are no longer kept; needs --reason, and is recorded as forced.
 
     \b
     Example:
-      holdkit pools return show:42 2 --reason "refund of order 9"
+      holdkit pools free show:42 2 --reason "refund of order 9"
     """
     with open_kernel(url, tenant) as hk:
-        returned = hk.admin.free(pool, units, account=account, **forced_call(call))
-        _print(hk, returned, in_json)
+        freed = hk.admin.free(pool, units, account=account, **forced_call(call))
+        _print(hk, freed, in_json)
     return OK
 
 
@@ -236,4 +220,4 @@ def _row(pool: Pool) -> list[str]:
 
 
 def _print(hk: Opened, pool: Pool, in_json: bool) -> None:
-    Output(in_json).table([pool_now(pool, time_of(hk), with_tenant=is_local(hk))], HEADS, [_row(pool)])
+    Output(in_json).table([pool_now(pool.raw, time_of(hk), with_tenant=is_local(hk))], HEADS, [_row(pool)])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Final
 
 import click
 from click.shell_completion import get_completion_class
@@ -36,19 +38,73 @@ from .output import FAILED, INTERRUPTED, OK, USAGE, Interrupted, as_json, error_
 from .words import chosen, unknown_advice, worded
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class InOrder(click.Group):
+    """A group whose help lists the commands in the order in which they were added."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.commands)
+
+
+class Heads(InOrder):
+    """The group of all commands. Its help lists those of `HEADS`. A removed name is an error that says what to type."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        """Return the names of the listed commands."""
+        return [command.name or "" for listed in HEADS.values() for command, _ in listed]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is named by the first argument. Raise `UsageError` if it was removed."""
+        refuse_removed(args, ctx.command_path)
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under their heads, and no options: --help and --version are known."""
+        for head, listed in HEADS.items():
+            formatter.write(f"\n{head}\n")
+            for command, words in listed:
+                formatter.write(f"  {command.name:<11}{words}\n")
+
+    def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the last line as it is: a shorter terminal wraps it."""
+        formatter.write(f"\n{self.epilog}\n")
+
+
+def refuse_removed(arguments: Sequence[str], program: str) -> None:
+    """Raise `UsageError` if these arguments begin with a removed name."""
+    for old in (" ".join(arguments[:2]), arguments[0]):
+        if old in REMOVED:
+            raise click.UsageError(f"{program} {old} was removed: use {program} {REMOVED[old]}")
+
+
+@click.group(
+    cls=Heads,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="All commands take --json. holdkit COMMAND --help shows an example. "
+    "Shell completion: holdkit completion --help",
+)
 @click.version_option(package_name="holdkit", prog_name="holdkit")
 def root() -> None:
     """Hold N units of something scarce until a deadline, then confirm or release.
 
-    Every command takes --json, and reports its result by its exit code (see docs/cli.md).
-
     \b
-    Example:
       export HOLDKIT_URL=sqlite:///holds.db
       holdkit pools create gpu 8
       TICKET=$(holdkit hold gpu --ttl 5m)
       holdkit confirm "$TICKET"
+    """
+
+
+@click.group(cls=InOrder)
+def admin() -> None:
+    """What an operator does: with the URL of the database, or with an operator's API key of a server.
+
+    \b
+    Example:
+      holdkit admin verify sqlite:///holds.db
+      holdkit admin limits --set retention=90d --reason "auditors ask for a quarter"
     """
 
 
@@ -90,55 +146,89 @@ def completion(context: click.Context, shell: str) -> int:
 
 
 for command in (
-    pools.pools,
-    tenants.tenants,
-    holds.hold,
-    holds.consume,
-    holds.confirm,
-    holds.release,
-    holds.extend,
-    holds.return_,
-    holds.holds,
-    lines.join,
-    lines.place,
-    lines.leave,
-    lines.line,
-    lines.accounts,
-    claims.claim,
-    items.items,
-    items.seats,
-    budgets.budgets,
-    sagas.sagas,
-    catalog.catalog,
-    finding.search,
-    finding.stats,
-    journal.journal,
-    journal.history,
-    run_command.run,
-    watch.watch,
-    maintenance.doctor,
-    limits.limits,
-    limits.sweep,
     maintenance.verify,
-    maintenance.seal,
     maintenance.repair,
+    maintenance.seal,
+    transfer.archive_,
     maintenance.erase,
-    maintenance.migrate,
-    transfer.export_,
-    transfer.import_,
+    limits.limits,
     transfer.backup,
     transfer.restore,
-    transfer.archive_,
-    serve.serve,
-    serve.ready,
-    mcp.mcp,
-    keys.keys,
-    webhooks.webhooks,
+    transfer.export_,
+    transfer.import_,
+    tenants.tenants,
+    finding.stats,
+    finding.search,
+    catalog.catalog,
     bench.bench,
-    demo,
-    completion,
 ):
+    admin.add_command(command)
+
+HEADS: Final[dict[str, tuple[tuple[click.Command, str], ...]]] = {
+    "Holds": (
+        (holds.hold, "Take units until a deadline, and print the ticket"),
+        (holds.confirm, "Consume what is held"),
+        (holds.release, "Give it back, or leave the line"),
+        (holds.extend, "Move the deadline to a later time"),
+        (holds.consume, "Hold and confirm in one step"),
+        (holds.return_, "Make consumed units available again"),
+        (lines.join, "Wait in the line of a pool"),
+        (lines.place, "Show a hold's place in line (1 is next)"),
+        (run_command.run, "Hold while a command runs"),
+        (holds.holds, "List and show holds"),
+        (journal.history, "Show what happened to a hold"),
+    ),
+    "Things": (
+        (pools.pools, "Amounts of something: create, list, show, resize, limit, line, …"),
+        (claims.claims, "Keys that only one can have: hold, show, list, free"),
+        (items.items, "Single things: add, hold, confirm, release, show, list, free"),
+        (items.seats, "Items with a place: add, hold, list, remove"),
+        (budgets.budgets, "Amounts per time window: define, hold, consume, confirm, usage, …"),
+        (lines.accounts, "What each customer has"),
+        (sagas.sagas, "Work in steps: list, show, resolve, retry, history"),
+        (journal.journal, "Every change, in order: list, search, tail"),
+    ),
+    "Server": (
+        (serve.serve, "Serve HTTP and the dashboard"),
+        (serve.ready, "Ask the server on this machine whether it is ready"),
+        (keys.keys, "API keys"),
+        (webhooks.webhooks, "Deliveries to URLs"),
+        (mcp.mcp, "Serve an assistant over stdin and stdout"),
+        (watch.watch, "A live view in the terminal"),
+    ),
+    "Operate": (
+        (maintenance.doctor, "Check whether this database can be relied on"),
+        (maintenance.migrate, "Create or upgrade the tables on PostgreSQL"),
+        (limits.sweep, "Expire what is due (for cron; a server does it by itself)"),
+        (admin, """verify, repair, seal, archive, erase, limits, backup, restore, export, import,
+             tenants, stats, search, catalog, bench"""),
+    ),
+}  # fmt: skip
+"""The commands that the help of `holdkit` lists, with what it says of each."""
+
+for command in (*(command for listed in HEADS.values() for command, _ in listed), completion, demo):
     root.add_command(command)
+
+REMOVED: Final = {
+    **{name: f"admin {name}" for name in admin.commands},
+    "claim": "claims",
+    "claim reserve": "claims hold",
+    "claim confirm": "confirm",
+    "claim release": "release",
+    "claim extend": "extend",
+    "claim forget": "claims free",
+    "claim find": "claims show",
+    "claim list": "claims list",
+    "items reserve": "items hold",
+    "items best": "seats hold",
+    "items finalize": "confirm",
+    "items reopen": "items free",
+    "leave": "release",
+    "line": "pools line",
+    "pools children": "pools list --below",
+    "pools return": "pools free",
+}
+"""Names of commands that were removed, and what to type instead."""
 
 
 def run(arguments: list[str], *, program: str = "holdkit") -> int:

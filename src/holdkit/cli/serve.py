@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -31,6 +32,10 @@ def _missing() -> list[str]:
     return [name for name in needed if find_spec(name) is None]
 
 
+HELP_ALL: Final = "holdkit.help_all"
+"""In `meta` of the context: whether the help lists the settings of the groups too."""
+
+
 class ServeCommand(click.Command):
     """A command with one option per setting of the server. They are made when they are needed: importing the server takes a
     while, and it may not be installed."""
@@ -44,22 +49,57 @@ class ServeCommand(click.Command):
 
         return own + [_option(one) for one in SETTINGS.values() if one.flag not in taken]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; of a flag from before the groups, say the new one."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as unknown:
+            from ..server.configuration import former
+
+            head = "--no-" if unknown.option_name.startswith("--no-") else "--"
+            setting = former(unknown.option_name.removeprefix(head).replace("-", "_"))
+            if setting is None:
+                raise
+            now = setting.flag.replace("--", head, 1)
+            raise click.UsageError(f"No such option '{unknown.option_name}': it is {now} now.", ctx) from None
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the settings in a section of their own."""
-        own: list[tuple[str, str]] = []
-        settings: list[tuple[str, str]] = []
+        """List the settings without a group, and with `--help-all` those of every group, in sections of their own."""
+        from ..server.configuration import GROUPS
+
+        sections: dict[str | None, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                (settings if isinstance(parameter, SettingOption) else own).append(record)
-        with formatter.section("Options"):
-            formatter.write_dl(own)
-        with formatter.section("Settings (also HOLDKIT_SERVER_NAME in the environment, or name = value in --config)"):
-            formatter.write_dl(settings)
+                group = parameter.setting.group if isinstance(parameter, SettingOption) else None
+                sections.setdefault(group, []).append(record)
+        heads = {
+            None: "Options",
+            "": "Settings (also HOLDKIT_SERVER_NAME in the environment, or name = value in --config)",
+        }
+        heads |= {name: f"[{name}] {about.removesuffix('.')}" for name, about in GROUPS.items()}
+        shown = sections if ctx.meta.get(HELP_ALL) else {None: sections.pop(None), "": sections.pop("")}
+        for group, records in shown.items():
+            with formatter.section(heads[group]):
+                formatter.write_dl(records)
+        if shown is not sections:
+            count = sum(map(len, sections.values()))
+            formatter.write_paragraph()
+            formatter.write_text(f"{count} more in {len(sections)} groups: holdkit serve --help-all, docs/operating.md")
+
+
+def _help_all(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+    """Print the help with every setting."""
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[HELP_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
 
 
 class SettingOption(click.Option):
     """An option that sets one setting of the server."""
+
+    setting: Setting
 
 
 def _option(setting: Setting) -> SettingOption:
@@ -68,13 +108,15 @@ def _option(setting: Setting) -> SettingOption:
 
     on = isinstance(setting.default, bool)
     off = setting.flag.replace("--", "--no-")
-    return SettingOption(
+    option = SettingOption(
         [f"{setting.flag}/{off}" if on else setting.flag, setting.name.replace(".", "__")],
         default=None,
         help=f"{setting.description}  [default: {written(setting.default)}]" if not on else setting.description,
         metavar=None if on else "VALUE",
         type=bool if on else str,
     )
+    option.setting = setting
+    return option
 
 
 @click.command(cls=ServeCommand)
@@ -83,6 +125,14 @@ def _option(setting: Setting) -> SettingOption:
     envvar="HOLDKIT_SERVER_CONFIG",
     type=click.Path(dir_okay=False),
     help="TOML file with settings  [HOLDKIT_SERVER_CONFIG]",
+)
+@click.option(
+    "--help-all",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_help_all,
+    help="Show every setting, and exit.",
 )
 @database_options
 def serve(target: str | None, url: str | None, in_json: bool, config: str | None, **flags: Any) -> int:
@@ -94,7 +144,7 @@ def serve(target: str | None, url: str | None, in_json: bool, config: str | None
     \b
     Example:
       holdkit keys make checkout --url sqlite:///holds.db
-      holdkit serve sqlite:///holds.db --port 8420 --max-body 65536
+      holdkit serve sqlite:///holds.db --port 8420 --requests-max-body 65536
     """
     from ..server import serve as run_server
     from ..server.configuration import configure
@@ -157,7 +207,8 @@ def ready(config: str | None, timeout: float, in_json: bool) -> int:
 
 
 def server_settings(config: str | None) -> tuple[tuple[Finding, ...], tuple[SettingDocument, ...]]:
-    """What `doctor` says of the server's settings, and the settings; nothing if the server is not installed."""
+    """Return what `doctor` says of the server's settings, and the settings, first those that are not at their default; nothing if the
+    server is not installed."""
     if _missing():
         return (), ()
     from ..server.configuration import configure
@@ -166,12 +217,26 @@ def server_settings(config: str | None) -> tuple[tuple[Finding, ...], tuple[Sett
         found = configure(file=config, environment=os.environ)
     except InvalidRequest as wrong:
         return (Finding("server settings", "fail", str(wrong), "correct it, or holdkit serve will not start"),), ()
+    listed = sorted(found.listed(), key=lambda one: one[2] == "default")
     settings = tuple(
-        SettingDocument(one.name, one.shown(value), source, one.description) for one, value, source in found.listed()
+        SettingDocument(one.name, one.shown(value), source, one.description) for one, value, source in listed
     )
     changed = ", ".join(f"{one.name}={one.value} ({one.source})" for one in settings if one.source != "default")
     findings = (Finding("server settings", "ok", changed or "all at their defaults"), _bounds(found.configuration))
     return findings, settings
+
+
+def setting_lines(settings: Sequence[SettingDocument]) -> Iterator[str]:
+    """The settings as text: first those that are not at their default, then the others by group."""
+    width = max((len(one.name) for one in settings), default=0)
+    head = None
+    for one in settings:
+        group = f"[{one.name.rpartition('.')[0]}]" if "." in one.name else "without a group"
+        section = group if one.source == "default" else "not at the default"
+        if section != head:
+            head = section
+            yield from ("", head)
+        yield f"{one.name:<{width}}  {one.value}  ({one.source}): {one.description}"
 
 
 def _bounds(settings: Settings) -> Finding:
@@ -184,6 +249,6 @@ def _bounds(settings: Settings) -> Finding:
         f"{bounds.connections:,} connections ({bounds.per_address:,} per address), {bounds.requests:,} requests "
         f"({bounds.requests_of_tenant:,} per tenant), {bounds.streams:,} streams per process"
     )
-    few = settings.max_connections is None and bounds.connections < MOST_CONNECTIONS
+    few = settings.connections.max is None and bounds.connections < MOST_CONNECTIONS
     advice = "raise the limit of open files (ulimit -n, LimitNOFILE=) for more, up to 4,000" if few else ""
     return Finding("server bounds", "ok", says, advice)

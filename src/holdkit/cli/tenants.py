@@ -1,4 +1,5 @@
-"""``holdkit tenants``: list, show, disable, enable, quota, delete. ``holdkit export --tenant`` writes one to a file."""
+"""``holdkit admin tenants``: list, show, disable, enable, quota, delete. ``holdkit admin export --tenant`` writes one to
+a file."""
 
 from __future__ import annotations
 
@@ -39,12 +40,13 @@ HEADS = ("tenant", "state", "keys", "rows", "bytes", "quota", "note")
 
 @click.group()
 def tenants() -> None:
-    """Tenants. One exists as soon as it has a pool or an API key. The default tenant has no name, and is not listed.
+    """List, limit, disable and delete tenants. One exists as soon as it has a pool or an API key. The default tenant has
+    no name, and is not listed.
 
     \b
     Example:
-      holdkit tenants list --url sqlite:///holds.db
-      holdkit tenants disable acme --reason unpaid
+      holdkit admin tenants list --url sqlite:///holds.db
+      holdkit admin tenants disable acme --reason unpaid
     """
 
 
@@ -169,7 +171,7 @@ def list_tenants(url: str | None, in_json: bool, after: str, limit: int, usage: 
 
     \b
     Example:
-      holdkit tenants list --usage
+      holdkit admin tenants list --usage
     """
     with _open(url) as here:
         found = here.list(after, limit, usage)
@@ -187,7 +189,7 @@ def show(url: str | None, in_json: bool, tenant: str) -> int:
 
     \b
     Example:
-      holdkit tenants show acme
+      holdkit admin tenants show acme
     """
     with _open(url) as here:
         return _show([here.get(tenant)], in_json)
@@ -204,7 +206,7 @@ def disable(url: str | None, in_json: bool, tenant: str, **call: Any) -> int:
 
     \b
     Example:
-      holdkit tenants disable acme --reason unpaid
+      holdkit admin tenants disable acme --reason unpaid
     """
     with _open(url) as here:
         return _show([here.set_state(tenant, "disabled", call_of(call))], in_json)
@@ -221,7 +223,7 @@ def enable(url: str | None, in_json: bool, tenant: str, **call: Any) -> int:
 
     \b
     Example:
-      holdkit tenants enable acme
+      holdkit admin tenants enable acme
     """
     with _open(url) as here:
         return _show([here.set_state(tenant, "active", call_of(call))], in_json)
@@ -243,8 +245,8 @@ def set_quota(
 
     \b
     Example:
-      holdkit tenants quota acme --bytes 1000000000 --rows 1000000
-      holdkit tenants quota acme --default
+      holdkit admin tenants quota acme --bytes 1000000000 --rows 1000000
+      holdkit admin tenants quota acme --default
     """
     if reset and (size is not None or rows is not None):
         raise click.UsageError("--default takes neither --bytes nor --rows")
@@ -266,9 +268,9 @@ def delete(url: str | None, in_json: bool, tenant: str, confirm: str, **call: An
 
     \b
     Example:
-      holdkit export --tenant acme acme.jsonl
-      holdkit tenants disable acme
-      holdkit tenants delete acme --confirm acme
+      holdkit admin export --tenant acme acme.jsonl
+      holdkit admin tenants disable acme
+      holdkit admin tenants delete acme --confirm acme
     """
     with _open(url) as here, progress_bar("deleting") as progress:
         gone = here.delete(tenant, confirm, progress, call_of(call))

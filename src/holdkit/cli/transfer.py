@@ -1,5 +1,5 @@
-"""``holdkit export`` and ``import``: from one engine to another, through a file or a pipe. ``holdkit backup`` and ``restore``:
-copies of an SQLite file. ``holdkit archive``: old entries leave the journal for files."""
+"""``holdkit admin export`` and ``import``: from one engine to another, through a file or a pipe. ``backup`` and ``restore``: copies
+of an SQLite file. ``archive``: old entries leave the journal for files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from .output import OK, Output, as_json, at_end, on_interrupt, progress_bar, pro
 
 @click.command("export")
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option("--force", is_flag=True, help="replace an existing file")
+@click.option("--replace", is_flag=True, help="replace an existing file")
 @click.option("--tenant", default=None, metavar="NAME", help="only this tenant's entries  [default: all tenants]")
 @click.option(
     "--archive",
@@ -58,19 +58,19 @@ from .output import OK, Output, as_json, at_end, on_interrupt, progress_bar, pro
         "none",
     )
 )
-def export_(url: str | None, file: str, force: bool, tenant: str | None, archive: str | None, in_json: bool) -> int:
+def export_(url: str | None, file: str, replace: bool, tenant: str | None, archive: str | None, in_json: bool) -> int:
     """Write the journal of all tenants, or of one, as JSON lines to FILE (- for stdout). Only the file's owner can read it.
 
     \b
     Example:
-      holdkit export --url sqlite:///holds.db holds.jsonl
-      holdkit export --tenant acme acme.jsonl
-      holdkit export - | zstd > holds.jsonl.zst
+      holdkit admin export --url sqlite:///holds.db holds.jsonl
+      holdkit admin export --tenant acme acme.jsonl
+      holdkit admin export - | zstd > holds.jsonl.zst
     """
-    if file != "-" and Path(file).exists() and not force:
-        raise click.UsageError(f"{file} already exists: choose another name, or use --force")
+    if file != "-" and Path(file).exists() and not replace:
+        raise click.UsageError(f"{file} already exists: choose another name, or use --replace")
     if tenant and archive is None and is_server(chosen_url(url)):
-        return _export_from_server(url, tenant, file, force, in_json)
+        return _export_from_server(url, tenant, file, replace, in_json)
     with open_existing(database_url(url)) as engine, progress_bar("exporting") as progress, _output_file(file) as out:
         lines = 0
         files = None if archive is None else archived_entries(engine, archive)
@@ -82,13 +82,13 @@ def export_(url: str | None, file: str, force: bool, tenant: str | None, archive
     return OK
 
 
-def _export_from_server(url: str | None, tenant: str, file: str, force: bool, in_json: bool) -> int:
+def _export_from_server(url: str | None, tenant: str, file: str, replace: bool, in_json: bool) -> int:
     """Have a server send the journal of a tenant: for an operator's key."""
     if file == "-":
         raise click.UsageError("an export from a server goes to a file: name one")
     with open_kernel(url) as hk:
         assert not isinstance(hk, Kernel)
-        new = Path(f"{file}.new") if force else Path(file)
+        new = Path(f"{file}.new") if replace else Path(file)
         hk.server.tenants.export(tenant, new)
         new.replace(file)
     with Path(file).open("rb") as lines:
@@ -117,7 +117,7 @@ def import_(url: str | None, file: str, check: bool, in_json: bool) -> int:
     \b
     Example:
       holdkit migrate postgresql://localhost/shop
-      holdkit import --url postgresql://localhost/shop holds.jsonl
+      holdkit admin import --url postgresql://localhost/shop holds.jsonl
     """
     url = database_url(url)
     with _input_file(file) as lines, progress_bar("importing") as progress:
@@ -188,7 +188,7 @@ def archive_(target: str | None, url: str | None, before: str, to: str, in_json:
 
     \b
     Example:
-      holdkit archive sqlite:///holds.db --before 90d --to /srv/holds-archive
+      holdkit admin archive sqlite:///holds.db --before 90d --to /srv/holds-archive
     """
     with open_database(url, target) as hk, progress_bar("archiving") as progress:
         report = hk.admin.archive(before=before, to=to, progress=progress)
@@ -213,7 +213,7 @@ def backup(url: str | None, file: str, check: bool, in_json: bool) -> int:
 
     \b
     Example:
-      holdkit backup --url sqlite:///holds.db holds-2026-11-15.db
+      holdkit admin backup --url sqlite:///holds.db holds-2026-11-15.db
     """
     url = database_url(url)
     must_exist(url)
@@ -225,7 +225,7 @@ def backup(url: str | None, file: str, check: bool, in_json: bool) -> int:
 
 @click.command()
 @click.argument("file", type=click.Path())
-@click.option("--force", is_flag=True, help="replace an existing database, unless a process has it open")
+@click.option("--replace", is_flag=True, help="replace an existing database, unless a process has it open")
 @check_option
 @url_option
 @as_json
@@ -236,15 +236,15 @@ def backup(url: str | None, file: str, check: bool, in_json: bool) -> int:
         else ("nothing was restored: run it again", "none")
     )
 )
-def restore(url: str | None, file: str, force: bool, check: bool, in_json: bool) -> int:
+def restore(url: str | None, file: str, replace: bool, check: bool, in_json: bool) -> int:
     """Restore a backup to --url. Cursors that have seen more than the backup contains raise an error.
 
     \b
     Example:
-      holdkit restore --url sqlite:///holds.db holds-2026-11-15.db --force
+      holdkit admin restore --url sqlite:///holds.db holds-2026-11-15.db --replace
     """
     url = database_url(url)
     with progress_bar("copying") as progress:
-        entries = restore_backup(Path(file), url, progress, force=force, verify=check)
+        entries = restore_backup(Path(file), url, progress, force=replace, verify=check)
     Output(in_json).write(TransferDocument(url, file, entries), f"{entries} entries restored")
     return OK

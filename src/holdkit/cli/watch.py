@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..core.model import Pool
-from ..kernel.results import Hold
+from ..kernel.pool import Pool
+from ..kernel.results import Hold, JournalEntry
 from ..kernel.times import is_in_calendar, text_of
 from ..wire.holds import hold_answer
 from ..wire.pools import pool_answer
 from .documents import WatchDocument
-from .journal import Shown, document_of
+from .journal import document_of
 from .options import Opened, chosen_url, database_options, is_local, key_option, open_kernel, tenant_option
 from .output import OK, Output, clock_time
 
@@ -164,7 +164,7 @@ def _tail(watcher: Watcher, width: int) -> Table:
     table = _table("when", "what", "subject")
     for entry in watcher.tail:
         name = entry.subject if width >= 100 or len(entry.subject) < 24 else f"…{entry.subject[-8:]}"
-        table.add_row(clock_time(entry.slot, watcher.now), str(entry.action), Text(name))
+        table.add_row(clock_time(entry.raw.slot, watcher.now), str(entry.action), Text(name))
     return table
 
 
@@ -193,7 +193,7 @@ class Watcher:
     def __init__(self, hk: Opened, prefix: str, pools: int, holds: int, tail: int) -> None:
         self._hk, self._prefix = hk, prefix
         self._most_pools, self._most_holds = pools, holds
-        self.tail: deque[Shown] = deque(hk.journal.list(after=hk.journal.cursor(back=tail), limit=PAGE), tail)
+        self.tail: deque[JournalEntry] = deque(hk.journal.list(after=hk.journal.cursor(back=tail), limit=PAGE), tail)
         self._cursor = hk.journal.cursor()
         self._refreshed = time.monotonic()
         self.pools: list[Pool] = []
@@ -212,7 +212,7 @@ class Watcher:
         seen: Counter[str] = Counter()
         for _ in range(PAGES):
             fresh = self._hk.journal.list(after=self._cursor, limit=PAGE)
-            seen.update(str(entry.action) for entry in fresh if not entry.part)
+            seen.update(str(entry.action) for entry in fresh if not entry.raw.part)
             self.tail.extend(fresh)
             if not fresh:
                 break
@@ -229,7 +229,7 @@ class Watcher:
         return WatchDocument(
             at=text_of(self.now) if is_in_calendar(self.now) else "",
             url=self._hk.url,
-            pools=tuple(pool_answer(pool, with_tenant=named) for pool in self.pools),
+            pools=tuple(pool_answer(pool.raw, with_tenant=named) for pool in self.pools),
             holds=tuple(hold_answer(hold.raw, with_tenant=named) for hold in self.holds),
             entries=tuple(document_of(entry) for entry in self.tail),
             rates=self.rates,

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from ..core.validation import invalid
 from ..errors import MissingExtra
-from ..wire.journal import EntryAnswer
 
 try:
     from ._async.remote import AsyncRemoteKernel
@@ -58,7 +57,6 @@ def _sendable(key: object) -> str | None:
 __all__ = [
     "NOT_REMOTE",
     "AsyncRemoteKernel",
-    "EntryAnswer",
     "NotAdmitted",
     "NotRemote",
     "Policy",

@@ -11,12 +11,16 @@ from typing import Any, Final
 
 import httpx
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from ..core.entries import Action, AskedLeg, Effect, Entry, RefusedCommand
 from ..core.keyed import CLAIMS
-from ..core.model import SECOND, HeldLeg, Leg, Pool, Record, Slot, State, StoredHold
-from ..core.outcomes import Position, Receipt, Survives
+from ..core.model import SECOND, HeldLeg, Leg, Record, Slot, State, StoredHold
+from ..core.model import Pool as StoredPool
+from ..core.outcomes import Position, Reason, Receipt, Survives
+from ..core.outstanding import Tally
 from ..core.pages import Page
+from ..core.reading import JournalRow
 from ..core.validation import invalid
 from ..engines.clocks import Clock, RemoteClock, steady
 from ..engines.clocks import read as read_clock
@@ -25,8 +29,9 @@ from ..faces.allowances import Allowance, Usage
 from ..faces.claim import Claim
 from ..faces.saga_records import SagaEvent, SagaRecord
 from ..kernel.answers import hold_of
-from ..kernel.journal import encode_cursor
+from ..kernel.journal import JournalEntry, encode_cursor
 from ..kernel.limits import LimitsInForce, from_seconds
+from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment
 from ..wire.batches import BatchAnswer
@@ -36,7 +41,8 @@ from ..wire.claims import ClaimAnswer, ClaimPage, NewClaimAnswer
 from ..wire.history import PoolHistories, ServerHistory
 from ..wire.holds import HoldAnswer, HoldNow, HoldPage, LinePage, PlaceAnswer
 from ..wire.items import ItemList, ItemPage, SeatPage
-from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor
+from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor, RefusedAnswer, SentEntry
+from ..wire.journal import Effect as EffectAnswer
 from ..wire.pools import PoolAnswer, PoolPage, PoolUsagePage
 from ..wire.records import RecordAnswer, RecordNow, RecordPage
 from ..wire.sagas import SagaAnswer, SagaHistory, SagaPage
@@ -167,14 +173,19 @@ def hold_from(
     return hold_of(receipt_from(document, durability), token, request)
 
 
-def pool_from(document: PoolAnswer, replayed: bool = False) -> Pool:
-    """A pool as the kernel would return it."""
-    return Pool(
+def stored_pool(document: PoolAnswer, replayed: bool = False) -> StoredPool:
+    """The stored pool behind a document."""
+    return StoredPool(
         "", document.id, document.total, document.held, document.consumed, document.fence, version=document.version,
         on_demand=document.on_demand, loose=document.loose, archived=document.archived, waiting=document.waiting,
         children=document.children, per_account=document.per_account, line=document.line, least=document.bookable,
-        replayed=replayed,
+        closes=None if document.closes is None else slot_of(document.closes), replayed=replayed,
     )  # fmt: skip
+
+
+def pool_from(document: PoolAnswer, replayed: bool = False) -> Pool:
+    """A pool as the kernel would return it."""
+    return Pool(stored_pool(document, replayed))
 
 
 def pool_in(answer: httpx.Response) -> Pool:
@@ -198,6 +209,56 @@ def usage_from(document: UsageAnswer) -> Usage:
     return Usage(**{name: getattr(document, name) for name in Usage.__struct_fields__})
 
 
+def entry_from(document: EntryAnswer) -> JournalEntry:
+    """A journal entry as the kernel would return it. What only a newer server knows stays text."""
+    at = position_from(document.position) or Position(0, 0)
+    refused = None if document.refused is None else _refused_from(document.refused, document.op)
+    entry = Entry(
+        slot=document.slot,
+        action=_ACTIONS.get(document.action, document.action),  # type: ignore[arg-type]
+        subject=document.subject,
+        tenant=document.tenant or "",
+        effects=tuple([_effect_from(effect) for effect in document.pools]),
+        actor=document.actor,
+        correlation_id=document.correlation_id,
+        reason=document.reason,
+        op=document.op if refused is None else None,
+        forced=document.forced,
+        part=document.part,
+        client_id=document.client_id,
+        refused=refused,
+        trace=document.trace,
+    )
+    return JournalEntry(SentEntry(entry, JournalRow(at.seq, "", at.lane), document=document))
+
+
+_ACTIONS: Final[dict[str, Action]] = {str(action): action for action in Action}
+_REASONS: Final[dict[str, Reason]] = {str(reason): reason for reason in Reason}
+
+
+def _effect_from(document: EffectAnswer) -> Effect:
+    pool, tally = stored_pool(document.pool), document.tally
+    return Effect(
+        structs.replace(pool, label=document.label), document.total, document.held, document.consumed, document.loose,
+        document.waiting, document.children, document.used,
+        None if tally is None else Tally(tally.account, tally.used, tally.loose),
+    )  # fmt: skip
+
+
+def _refused_from(document: RefusedAnswer, op: str | None) -> RefusedCommand:
+    legs = tuple([AskedLeg(leg.pool, leg.quantity, leg.label, leg.available, leg.total) for leg in document.legs])
+    return RefusedCommand(
+        document.command,
+        _REASONS.get(document.reason, document.reason),  # type: ignore[arg-type]
+        document.subject,
+        legs,
+        document.found,
+        document.entity,
+        document.account,
+        op,
+    )
+
+
 def saga_history_from(document: SagaHistory) -> Page[SagaEvent]:
     """The history of a saga as the face would return it."""
     names = SagaEvent.__struct_fields__
@@ -215,7 +276,7 @@ def claim_from(document: ClaimAnswer, clock: Clock) -> Claim:
     """A claim as the face would return it."""
     id = CLAIMS + document.id
     taken, spent = int(document.state is State.HELD), int(document.state is State.CONFIRMED)
-    pool = Pool("", id, 1, held=taken, consumed=spent, fence=document.fence, version=document.version, on_demand=True,
+    pool = StoredPool("", id, 1, held=taken, consumed=spent, fence=document.fence, version=document.version, on_demand=True,
                 label=document.key, holder=document.hold, entity=document.entity)  # fmt: skip
     hold = None
     if document.held_slot is not None and document.hold is not None:

@@ -52,8 +52,8 @@ class UnsupportedOfKernel:
 class UnsupportedOfAdmin:
     """What needs the data itself."""
 
-    archive = Unsupported("the files are written beside the data; run `holdkit archive` there")
-    repair = Unsupported("all writers have to wait for it; run `holdkit repair` where the data is")
+    archive = Unsupported("the files are written beside the data; run `holdkit admin archive` there")
+    repair = Unsupported("all writers have to wait for it; run `holdkit admin repair` where the data is")
 
 
 _DRIVEN = "a saga runs where its code is; open a kernel there with holdkit.connect(…)"

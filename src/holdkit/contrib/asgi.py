@@ -106,7 +106,7 @@ class AsgiHoldkit(Generic[C]):
                 await self._on_open(kernel)
             for server in self._servers:
                 await stack.enter_async_context(server.lifespan())
-            swept = any(server.settings.sweep_every for server in self._servers)
+            swept = any(server.settings.upkeep.sweep_every for server in self._servers)
             if self._sweep_every is not None and not swept:
                 await stack.enter_async_context(kernel.sweeper(every=self._sweep_every))
             yield

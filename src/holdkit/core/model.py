@@ -45,7 +45,7 @@ LIVE: Final = (HELD, WAITING)
 
 
 class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A bounded amount of something scarce, and how much of it is in use."""
+    """A pool as engines store it."""
 
     tenant: str
     id: str
@@ -70,8 +70,7 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
     archived: bool = False
     """Nothing more is granted on it; what is held or consumed is not affected."""
     loose: int = 0
-    """The consumed units whose holds have been dropped and had no account: those that `hk.admin.free` makes available. (Those of
-    an account are in its tally: `hk.admin.free(..., account=...)`.)"""
+    """The consumed units whose holds have been dropped and had no account; those of an account are in its tally."""
     floor: int = 0
     """The fence at its creation. A hold without a higher fence was granted by an earlier pool with this id."""
     waiting: int = 0
@@ -95,8 +94,7 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def bookable(self) -> int:
-        """The units that a plain hold could take now: none while somebody waits, and no more than is left above it. (In the
-        answer of a command the pools above it are not known; read the pool.)"""
+        """The units that a plain hold could take now: none while a hold waits in line, and no more than `least`, if it is set."""
         if self.archived:
             return 0
         if self.least is not None:

@@ -57,7 +57,12 @@ def hold_bytes(hold: StoredHold) -> int:
 
 def record_bytes(record: Record) -> int:
     """About the bytes of a record, as a document."""
-    return 200 + text_bytes(record.body)
+    return document_bytes(record.body)
+
+
+def document_bytes(body: str) -> int:
+    """About the bytes of a record with this body, as a document."""
+    return 200 + text_bytes(body)
 
 
 def beyond(prefix: str) -> str | None:

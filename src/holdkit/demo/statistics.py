@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 
 from msgspec import Struct, field
 
@@ -76,7 +77,7 @@ class Statistics:
         self.pool, self.seats = pool, seats
         self.counts: Counter[str] = Counter()
         self.actions: Counter[str] = Counter()
-        self.per_slot: Counter[int] = Counter()
+        self.per_moment: Counter[datetime] = Counter()
         self.receipts: dict[str, int] = {}
         self.problems: list[str] = []
         self.held = self.sold = 0
@@ -103,13 +104,13 @@ class Statistics:
     def add_entry(self, entry: JournalEntry) -> None:
         """Count a journal entry of any process."""
         self.actions[entry.action] += 1
-        self.per_slot[entry.slot] += 1
+        self.per_moment[entry.at] += 1
         for effect in entry.pools:
             if effect.pool.id == self.pool:
                 self.held, self.sold = effect.pool.held, effect.pool.consumed
             if effect.pool.held + effect.pool.consumed > effect.pool.total:
                 self.problem(
-                    f"journal entry {entry.position.seq}: more units of {effect.pool.id} are in use than its total"
+                    f"journal entry {entry.position}: more units of {effect.pool.id} are in use than its total"
                 )
 
     def add_receipts(self, receipts: dict[str, int]) -> None:
@@ -125,8 +126,8 @@ class Statistics:
 
     def summary(self) -> Summary:
         """The figures so far."""
-        commits = len(self.per_slot)
-        entries = sum(self.per_slot.values())
+        commits = len(self.per_moment)
+        entries = sum(self.per_moment.values())
         return Summary(
             seats=self.seats,
             sold=self.sold,
@@ -142,5 +143,5 @@ class Statistics:
             entries=entries,
             commits=commits,
             entries_per_commit=round(entries / commits, 1) if commits else 0.0,
-            largest_commit=max(self.per_slot.values(), default=0),
+            largest_commit=max(self.per_moment.values(), default=0),
         )

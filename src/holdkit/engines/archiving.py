@@ -140,7 +140,8 @@ def step_of(
             baseline.add(entry)
         except PromiseBroken as broken:
             raise EngineError(
-                f"the baseline of lane {last.lane} lacks what an entry tells of ({plain(broken)}): run `holdkit verify`; nothing was archived"
+                f"the baseline of lane {last.lane} lacks what an entry tells of ({plain(broken)}): "
+                "run `holdkit admin verify`; nothing was archived"
             ) from None
     leaving = baseline.leaving()
     needed = stored.needed(leaving, last.seq) if leaving else ()

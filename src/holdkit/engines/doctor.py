@@ -57,7 +57,9 @@ def examine_space(space: Space, min_free: int) -> Finding:
     if space.free < NONE:
         return Finding("disk space", "fail", says, "make room: writes are about to fail")
     if space.free < min_free:
-        advice = f"make room: a server stores nothing new while less than {min_free >> 20} MiB are free (min_free)"
+        advice = (
+            f"make room: a server stores nothing new while less than {min_free >> 20} MiB are free (journal.min_free)"
+        )
         return Finding("disk space", "warn", says, advice)
     return Finding("disk space", "warn", says, "make room") if is_low(space) else Finding("disk space", "ok", says)
 

@@ -17,7 +17,7 @@ from ..core.commands import Ttl
 from ..core.face_legs import FaceLeg
 from ..core.model import MAX_QUANTITY, SECOND, Leg, Slot
 from ..core.values import MAX_ID, invalid, text, whole
-from ..kernel.times import datetime_of
+from ..kernel.one_line import line, shortened
 from .windows import Period, Window, Zone, period_of
 
 Total: TypeAlias = int | Callable[[str], int]
@@ -100,26 +100,22 @@ class Usage(Struct, frozen=True):
     budget: str
     """The budget; empty for a rate."""
     per: str
-    opens_slot: Slot
-    closes_slot: Slot
+    opens: datetime
+    """When the window begins."""
+    closes: datetime
+    """When it ends."""
     total: int
     held: int
     consumed: int
 
     @property
-    def opens(self) -> datetime | None:
-        """When the window begins, as an aware datetime."""
-        return datetime_of(self.opens_slot)
-
-    @property
-    def closes(self) -> datetime | None:
-        """When the window ends, as an aware datetime."""
-        return datetime_of(self.closes_slot)
-
-    @property
     def available(self) -> int:
         """What is left."""
         return max(0, self.total - self.held - self.consumed)
+
+    def __repr__(self) -> str:
+        counters = f"total={self.total} held={self.held} consumed={self.consumed} available={self.available}"
+        return line("Usage", shortened(self.budget, 24), f"per {self.per}", counters)
 
 
 def meters_of(face: str, name: Any, budgets: Mapping[str, Any]) -> tuple[Meter, ...]:

@@ -15,8 +15,10 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from ..core.keyed import CLAIMS, ITEMS
-from ..core.model import SECOND, Pool, Slot
+from ..core.model import SECOND, Slot
+from ..core.model import Pool as StoredPool
 from ..core.values import MAX_ID, invalid, text
+from ..kernel.pool import Pool
 from .allowances import part
 from .resource_keys import PREFIX as RESOURCES
 from .resource_keys import check_kind
@@ -134,14 +136,14 @@ def days_of(begin: object, days: object) -> tuple[str, str]:
     return first.isoformat(), last.isoformat()
 
 
-def window_of(prefix: str, pool: Pool) -> StoredWindow | None:
+def window_of(prefix: str, pool: StoredPool) -> StoredWindow | None:
     """What the pool of a window is; None if its id has another form."""
     *names, last = pool.id[len(prefix) :].split("/")
     per, mark, second = last.partition("@")
     if not 1 <= len(names) <= 2 or not mark or not second.lstrip("-").isdecimal():
         return None
     client, budget = name_of(names[0]), name_of(names[1]) if len(names) == 2 else ""
-    return StoredWindow(client, budget, per, int(second) * SECOND, pool)
+    return StoredWindow(client, budget, per, int(second) * SECOND, Pool(pool))
 
 
 def resource_texts(prefix: str, pool: str, stored: str | None = None) -> tuple[str, str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..core.model import Pool
 from ..kernel.one_line import summary
+from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from .claim import Claim
 from .keys import Item

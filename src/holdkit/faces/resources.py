@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Generic
 
 from msgspec import Struct
 
-from ..core.model import Pool, Slot
+from ..core.model import Slot
 from ..core.validation import invalid
 from ..kernel.one_line import line
+from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment
 from .resource_keys import Key, Window

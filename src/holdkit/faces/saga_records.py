@@ -26,7 +26,7 @@ from ..core.model import Record, Slot
 from ..core.personal import ERASED_DOCUMENT
 from ..core.values import invalid, metadata, text
 from ..errors import InvalidRequest
-from ..kernel.one_line import summary
+from ..kernel.one_line import MAX_NAMES, line, moment_text, shortened, summary
 from ..kernel.times import datetime_of
 from .saga_steps import ENDED, UNFINISHED, Phase
 
@@ -96,34 +96,22 @@ class SagaRecord(Struct, frozen=True, kw_only=True):
     """What the effect returned."""
     failures: int
     error: SagaError | None
-    begun_slot: Slot
-    since_slot: Slot
+    begun_at: datetime
+    since: datetime
     """When its phase began: of a saga that is done or aborted, when it ended."""
-    leased_until_slot: Slot
-    """Until when a driver has the lease, by the engine's clock; 0: the lease is free."""
+    leased_until: datetime | None
+    """Until when a driver has the lease, by the engine's clock; None: the lease is free."""
     resolved: str | None = None
     """Why an operator ended it; None if no operator did."""
 
-    @property
-    def begun_at(self) -> datetime | None:
-        """When it began, as an aware datetime."""
-        return datetime_of(self.begun_slot)
-
-    @property
-    def since(self) -> datetime | None:
-        """When its phase began, as an aware datetime."""
-        return datetime_of(self.since_slot)
-
-    @property
-    def leased_until(self) -> datetime | None:
-        """Until when a driver has the lease, as an aware datetime; None: the lease is free."""
-        return datetime_of(self.leased_until_slot or None)
+    def __repr__(self) -> str:
+        return line("SagaRecord", shortened(self.id, MAX_NAMES), str(self.phase), self.error and self.error.kind)
 
 
 class SagaEvent(Struct, frozen=True, kw_only=True):
     """What one journal entry says of a saga."""
 
-    slot: Slot
+    at: datetime
     phase: Phase
     attempt: int
     failures: int
@@ -136,10 +124,8 @@ class SagaEvent(Struct, frozen=True, kw_only=True):
     reason: str | None
     op: str | None
 
-    @property
-    def at(self) -> datetime | None:
-        """When, as an aware datetime."""
-        return datetime_of(self.slot)
+    def __repr__(self) -> str:
+        return line("SagaEvent", moment_text(self.at), str(self.phase), self.actor and f"by {self.actor}", self.reason)
 
 
 class RecoveryReport(Struct, frozen=True):
@@ -211,9 +197,9 @@ def to_saga_record(record: Record, body: SagaBody) -> SagaRecord:
         result=body.result,
         failures=body.failures,
         error=body.error,
-        begun_slot=_slot_or_write(body.begun_at, record),
-        since_slot=_slot_or_write(body.since, record),
-        leased_until_slot=record.slot + body.lease if body.lease and body.phase in UNFINISHED else 0,
+        begun_at=datetime_of(slot_or_write(body.begun_at, record)),
+        since=datetime_of(slot_or_write(body.since, record)),
+        leased_until=datetime_of(record.slot + body.lease) if body.lease and body.phase in UNFINISHED else None,
         resolved=body.resolved,
     )
 
@@ -227,7 +213,7 @@ def saga_event(entry: Entry) -> SagaEvent | None:
     if body is None:
         return None
     return SagaEvent(
-        slot=entry.slot,
+        at=datetime_of(entry.slot),
         phase=body.phase,
         attempt=body.attempt,
         failures=body.failures,
@@ -249,7 +235,7 @@ def is_news(event: SagaEvent, before: SagaEvent | None) -> bool:
 _TOLD: Final = ("phase", "attempt", "failures", "hold", "error", "resolved")
 
 
-def _slot_or_write(slot: Slot | None, record: Record) -> Slot:
+def slot_or_write(slot: Slot | None, record: Record) -> Slot:
     """A time of the body: if it was left out, it is that of the record's write."""
     return record.slot if slot is None else slot
 
@@ -258,8 +244,8 @@ def next_body(record: Record, body: SagaBody, **changes: Any) -> SagaBody:
     """The body of the next write. A phase that continues keeps its beginning; a phase that changes begins with that
     write."""
     after = replace(body, **changes)
-    since = _slot_or_write(body.since, record) if after.phase is body.phase else None
-    return replace(after, begun_at=_slot_or_write(body.begun_at, record), since=since)
+    since = slot_or_write(body.since, record) if after.phase is body.phase else None
+    return replace(after, begun_at=slot_or_write(body.begun_at, record), since=since)
 
 
 def unreadable_body(record: Record, why: Unreadable) -> SagaBody:

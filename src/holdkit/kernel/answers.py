@@ -14,11 +14,12 @@ from ..core.commands import PLACING, AnyCommand, Group, ReleaseHold, Sweep
 from ..core.face_legs import FaceLeg
 from ..core.keyed import leg_name
 from ..core.ladders.retiring import Keeping
-from ..core.model import SECOND, Leg, Pool, Record, Slot
+from ..core.model import SECOND, Leg, Slot
 from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply, Shortfall
 from .hints import NEXT, said
+from .pool import Pool
 from .reports import SweepReport
-from .results import Hold
+from .results import Hold, Record, shown_record
 from .times import datetime_of, is_in_calendar
 
 Value: TypeAlias = Hold | Pool | Record | SweepReport | None
@@ -91,18 +92,20 @@ def outcomes_of(answers: Sequence[Answer], *, atomic: bool, op: str | None) -> l
 
 def pool_of(done: Done) -> Pool | None:
     """The pool of a done outcome, marked as replayed if the answer was a recorded one."""
-    return replace(done.pool, replayed=True) if done.pool is not None and done.replayed else done.pool
+    if done.pool is None:
+        return None
+    return Pool(replace(done.pool, replayed=True) if done.replayed else done.pool)
 
 
 def record_of(done: Done) -> Record | None:
     """The record of a done outcome, marked as replayed if the answer was a recorded one."""
-    return replace(done.record, replayed=True) if done.record is not None and done.replayed else done.record
+    return None if done.record is None else shown_record(done.record, replayed=done.replayed)
 
 
 def report_of(done: Done) -> SweepReport:
     """What a sweep did."""
     holds, tenants = tuple(id for _, id in done.swept), tuple(tenant for tenant, _ in done.swept)
-    return SweepReport(done.expired, holds, tenants, done.slot, done.more)
+    return SweepReport(done.expired, holds, tenants, datetime_of(done.slot), done.more)
 
 
 def hold_of(done: Receipt, token: str | None, request: tuple[Leg, ...] = ()) -> Hold:

@@ -35,7 +35,7 @@ def restore(file: Path, url: str, progress: Progress, *, force: bool = False, ve
         raise invalid("file", "file_malformed", f"{file} is a directory: a backup is one file")
     if path.exists() and not force:
         raise invalid(
-            "url", "target_exists", f"{path} is there already: choose another place, or replace it with --force"
+            "url", "target_exists", f"{path} is there already: choose another place, or replace it with --replace"
         )
     if path.exists():
         from ..engines.sqlite.inspection import vacate
@@ -63,7 +63,7 @@ def _check(url: str, verify: bool) -> int:
     engine = open_engine(url)
     try:
         for difference in engine.verify() if verify else ():
-            raise EngineError(f"the copy is damaged, and was removed: {difference}; see `holdkit verify`")
+            raise EngineError(f"the copy is damaged, and was removed: {difference}; see `holdkit admin verify`")
         return engine.read(TakeSurvey()).entries
     finally:
         engine.close()

@@ -22,7 +22,7 @@ LAG = 60 * SECOND
 
 
 def examine(url: str, min_free: int = MIN_FREE) -> Iterator[Finding]:
-    """Check versions, settings and files, then the state itself. `min_free` is the server's setting."""
+    """Check versions, settings and files, then the state itself. `min_free` is the server's setting `journal.min_free`."""
     yield Finding("versions", "ok", f"holdkit {_version()}, Python {platform.python_version()}, {platform.system()}")
     try:
         for finding in _examine_engine(url, min_free):
@@ -69,15 +69,15 @@ def _examine_disk(engine: Engine, min_free: int, *, looked_at: bool) -> Iterator
     tenants = 1 + _count_tenants(engine)
     if space is None:
         yield Finding("disk space", "ok", "not known: the data is on another machine, or its directory is not shown to this role",
-                      "watch that disk there: min_free cannot protect it")  # fmt: skip
+                      "watch that disk there: journal.min_free cannot protect it")  # fmt: skip
         yield Finding("storage quota", "ok", f"{tenants} tenants share a disk that is not known here",
-                      "choose as quota_bytes three quarters of the room for this database, divided by the tenants")  # fmt: skip
+                      "choose as tenants.quota_bytes three quarters of the room for this database, divided by the tenants")  # fmt: skip
         return
     if not looked_at:
         yield examine_space(space, min_free)
     quota = advised_quota(space, on_disk.data_size(), min_free, tenants)
     yield Finding("storage quota", "ok", f"{tenants} tenants share the disk, the default tenant among them",
-                  f"so that none can fill it, choose quota_bytes={quota}" if quota else "")  # fmt: skip
+                  f"so that none can fill it, choose tenants.quota_bytes={quota}" if quota else "")  # fmt: skip
 
 
 def _count_tenants(engine: Engine) -> int:

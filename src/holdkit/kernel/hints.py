@@ -62,7 +62,7 @@ def _or_raise(text: str, limit: str) -> Hint:
     return Hint(
         f"{text}, or raise {limit}",
         f"{text}, or ask an operator to raise {limit} with POST /v1/limits",
-        f"{text}, or raise {limit} with holdkit limits --set {limit}=…",
+        f"{text}, or raise {limit} with holdkit admin limits --set {limit}=…",
     )
 
 
@@ -81,7 +81,7 @@ NEXT: Final[dict[str, Hint]] = {
     "pool_table_full": Hint(
         "run a sweep, which removes empty pools (on PostgreSQL a call with tx= cannot remove them), or raise max_pools",
         "POST /v1/sweep removes empty pools, or an operator raises max_pools with POST /v1/limits",
-        "run holdkit sweep, which removes empty pools, or raise max_pools with holdkit limits --set max_pools=…",
+        "run holdkit sweep, which removes empty pools, or raise max_pools with holdkit admin limits --set max_pools=…",
     ),
     "pool_not_found": Hint(
         "create it with create_pool", "create it with POST /v1/pools", "create it with holdkit pools create"

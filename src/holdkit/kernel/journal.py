@@ -14,11 +14,12 @@ from enum import Enum
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from ..core.baseline import FLOOR_ID
 from ..core.codec import encode_entry
 from ..core.entries import Action, Effect, Entry, RefusedCommand
+from ..core.keyed import leg_name
 from ..core.lanes import MAX_LANES
 from ..core.limits import changed_of
 from ..core.model import MAX_SLOT, Slot
@@ -27,6 +28,7 @@ from ..core.personal import entry_digest, text_digest
 from ..core.reading import JournalRow, entry_of, row_bytes
 from ..core.validation import invalid
 from .limits import seconds_of
+from .one_line import MAX_NAMES, line, shortened
 from .times import datetime_of, with_times
 
 _PREFIX: Final = "hkc2."
@@ -35,55 +37,48 @@ _LONGEST: Final = 100_000
 _form: Final = re.compile(r"hkc2\.[A-Za-z0-9_-]+")
 """The decoder passes over any other character, such as a line break, which whoever repeats a cursor would repeat too."""
 
+_id_form: Final = re.compile(r"[0-9a-f]{32}")
+
 Positions: TypeAlias = Mapping[int, tuple[int, str]]
 """By lane: the number of the last entry read, and the digest of what it looked like. A lane of which nothing was read is missing."""
 
 
-class JournalEntry:
-    """One entry of the journal, with its position and the cursor that resumes after it."""
+class RawEntry(Struct, frozen=True, gc=False):
+    """An entry as it is stored, and how it was read."""
 
-    __slots__ = ("_mark", "_positions", "_row", "as_of", "entry", "generation")
-
-    def __init__(
-        self, row: JournalRow, positions: Positions, as_of: Slot = 0, generation: str = "", mark: str = ""
-    ) -> None:
-        self.entry: Entry = entry_of(row)
-        self.as_of = as_of
-        """What the engine's clock said when this was read."""
-        self.generation = generation
-        """The generation of the journal that it was read from: another one after a promotion, a restore or an import."""
-        self._row = row
-        self._positions = positions
-        """How far the lanes were read before this entry was; or further, where nothing that the reader asked for is in between."""
-        self._mark = mark
-        """Of a row of the baseline: which one it is."""
+    entry: Entry
+    row: JournalRow
+    read_before: Positions = {}
+    """How far the lanes were read before this entry was; or further, where nothing that the reader asked for is in between. Entries
+    that were read together from one lane share it."""
+    as_of: Slot = 0
+    """What the engine's clock said when this was read."""
+    generation: str = ""
+    """The generation of the journal that it was read from: another one after a promotion, a restore or an import."""
+    mark: str = ""
+    """Of a row of the baseline: which one it is."""
 
     @property
     def position(self) -> Position:
         """Lane and number."""
-        return Position(self._row.lane, self._row.seq)
+        return Position(self.row.lane, self.row.seq)
+
+    @property
+    def position_text(self) -> str:
+        """The position as users see it."""
+        return str(self.position)
 
     @property
     def cursor(self) -> str:
-        """Opaque text: `journal.list(after=…)`, `journal.follow(after=…)` and a history go on behind this entry."""
-        here = {self._row.lane: (self._row.seq, self.seen)}
-        read_further = self._positions.get(self._row.lane, (0, ""))[0] > self._row.seq
-        return encode_cursor({**self._positions, **({} if read_further else here)}, self.generation)
+        """The cursor behind this entry."""
+        here = {self.row.lane: (self.row.seq, self.seen)}
+        read_further = self.read_before.get(self.row.lane, (0, ""))[0] > self.row.seq
+        return encode_cursor({**self.read_before, **({} if read_further else here)}, self.generation)
 
     @property
     def seen(self) -> str:
         """The digest that a cursor has of it; of the baseline a mark, or nothing, because no entry looks like it."""
-        return self._mark if self.entry.action is Action.JOURNAL_BASELINE else self.digest
-
-    @property
-    def archived_to(self) -> str | None:
-        """Of an entry `journal.baseline`: the directory to which the entries that it stands for were archived."""
-        return self._row.place
-
-    @property
-    def read_before(self) -> Positions:
-        """How far the lanes were read before this entry was. Entries that were read together from one lane share it."""
-        return self._positions
+        return self.mark if self.entry.action is Action.JOURNAL_BASELINE else self.digest
 
     @property
     def digest(self) -> str:
@@ -93,12 +88,7 @@ class JournalEntry:
     @property
     def size(self) -> int:
         """About its bytes, as a document."""
-        return row_bytes(self._row)
-
-    @property
-    def action(self) -> Action:
-        """What happened, such as `hold.confirmed`."""
-        return self.entry.action
+        return row_bytes(self.row)
 
     @property
     def slot(self) -> Slot:
@@ -106,60 +96,9 @@ class JournalEntry:
         return self.entry.slot
 
     @property
-    def at(self) -> datetime | None:
-        """The slot as an aware datetime."""
-        return datetime_of(self.entry.slot)
-
-    @property
-    def subject(self) -> str:
-        """The id of the hold, pool or record."""
-        return self.entry.subject
-
-    @property
-    def tenant(self) -> str:
-        """Whose it is."""
-        return self.entry.tenant
-
-    @property
-    def actor(self) -> str | None:
-        """Who did it."""
-        return self.entry.actor
-
-    @property
-    def client_id(self) -> str | None:
-        """The client that asked, as a server has authenticated it: the id of its API key, whoever it names as actor. None if
-        no server was asked."""
-        return self.entry.client_id
-
-    @property
-    def correlation_id(self) -> str | None:
-        """The caller's own id for correlating logs."""
-        return self.entry.correlation_id
-
-    @property
     def trace(self) -> str | None:
         """The W3C trace context (`traceparent`) of the call that asked, if it was recorded."""
         return self.entry.trace
-
-    @property
-    def reason(self) -> str | None:
-        """Why, if a reason was given."""
-        return self.entry.reason
-
-    @property
-    def op(self) -> str | None:
-        """The operation id."""
-        return self.entry.op if self.entry.refused is None else self.entry.refused.op
-
-    @property
-    def forced(self) -> bool:
-        """Whether it was done without the token, by a control plane."""
-        return self.entry.forced
-
-    @property
-    def refused(self) -> RefusedCommand | None:
-        """Of an entry `command.refused`: what was asked for, and why it was refused."""
-        return self.entry.refused
 
     @property
     def part(self) -> bool:
@@ -167,13 +106,8 @@ class JournalEntry:
         return self.entry.part
 
     @property
-    def pools(self) -> tuple[Effect, ...]:
-        """Each pool after the change, and by how much its counters moved."""
-        return self.entry.effects
-
-    @property
     def before(self) -> dict[str, Any]:
-        """What changed of the hold, or of the limits (intervals in seconds), before; empty where it was born."""
+        """What changed, before; empty where it was born."""
         if self.entry.action is Action.LIMITS_CHANGED and self.entry.record is not None:
             return {**seconds_of(changed_of(self.entry.record).was)}
         change = self.entry.change
@@ -181,27 +115,138 @@ class JournalEntry:
 
     @property
     def after(self) -> dict[str, Any]:
-        """The hold or record after the change, without secrets; of limits, those that were changed, intervals in seconds."""
+        """The hold, record or limits after the change, without secrets; metadata as JSON text."""
         if self.entry.action is Action.LIMITS_CHANGED and self.entry.record is not None:
             changed = changed_of(self.entry.record)
             return {**seconds_of({name: changed.limits[name] for name in changed.was})}
-        said = self.entry.hold or self.entry.change or self.entry.record
-        if said is None:
+        subject = self.entry.hold or self.entry.change or self.entry.record
+        if subject is None:
             return {}
-        hidden = said is self.entry.record and not said.body
-        secret = ("body",) if hidden else ("owner_hash", "last_op")
-        return with_times({name: value for name, value in msgspec.to_builtins(said).items() if name not in secret})
+        body_is_hidden = subject is self.entry.record and not subject.body
+        hidden = ("tenant", "body") if body_is_hidden else ("tenant", "owner_hash", "last_op")
+        return with_times({name: value for name, value in msgspec.to_builtins(subject).items() if name not in hidden})
 
-    def without_body(self) -> JournalEntry:
-        """The same entry about a record, without what the record says."""
+    def without_body(self) -> RawEntry:
+        """Return the same entry about a record, without what the record says."""
         record = self.entry.record
         assert record is not None, "an entry about a record"
-        text = encode_entry(structs.replace(self.entry, record=structs.replace(record, body="")))
-        row = JournalRow(self._row.seq, text, self._row.lane, self._row.place)
-        return JournalEntry(row, self._positions, self.as_of, self.generation, self._mark)
+        entry = structs.replace(self.entry, record=structs.replace(record, body=""))
+        return structs.replace(self, entry=entry, row=structs.replace(self.row, text=encode_entry(entry)))
+
+
+class JournalEntry:
+    """One entry of the journal, with its position and the cursor that resumes after it."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: RawEntry) -> None:
+        self.raw = raw
+        """What is stored, with times as slots, and how it was read. An entry from a server has here what the server sent."""
+
+    @property
+    def action(self) -> Action:
+        """What happened, such as `hold.confirmed`. (An action that only a newer server knows is plain text.)"""
+        return self.raw.entry.action
+
+    @property
+    def at(self) -> datetime:
+        """When it was decided."""
+        return datetime_of(self.raw.entry.slot)
+
+    @property
+    def subject(self) -> str:
+        """The id of the hold, pool or record."""
+        return self.raw.entry.subject
+
+    @property
+    def tenant(self) -> str:
+        """The tenant it belongs to; empty for the default tenant, and where a server shows only the tenant of the API key."""
+        return self.raw.entry.tenant
+
+    @property
+    def actor(self) -> str | None:
+        """Who did it."""
+        return self.raw.entry.actor
+
+    @property
+    def client_id(self) -> str | None:
+        """The client that asked, as a server has authenticated it: the id of its API key, whoever it names as actor. None if
+        no server was asked."""
+        return self.raw.entry.client_id
+
+    @property
+    def correlation_id(self) -> str | None:
+        """The caller's own id for correlating logs."""
+        return self.raw.entry.correlation_id
+
+    @property
+    def reason(self) -> str | None:
+        """Why, if a reason was given."""
+        return self.raw.entry.reason
+
+    @property
+    def op(self) -> str | None:
+        """The operation id."""
+        entry = self.raw.entry
+        return entry.op if entry.refused is None else entry.refused.op
+
+    @property
+    def forced(self) -> bool:
+        """Whether it was done without the token, by a control plane."""
+        return self.raw.entry.forced
+
+    @property
+    def pools(self) -> tuple[Effect, ...]:
+        """Each pool after the change, and by how much its counters moved."""
+        return self.raw.entry.effects
+
+    @property
+    def before(self) -> dict[str, Any]:
+        """What changed of the hold, or of the limits (intervals in seconds), before; empty where it was born."""
+        return self.raw.before
+
+    @property
+    def after(self) -> dict[str, Any]:
+        """The hold or record after the change, without secrets; of limits, those that were changed, intervals in seconds."""
+        after = self.raw.after
+        metadata = after.get("metadata")
+        return after | {"metadata": msgspec.json.decode(metadata)} if isinstance(metadata, str) else after
+
+    @property
+    def refused(self) -> RefusedCommand | None:
+        """Of an entry `command.refused`: what was asked for, and why it was refused."""
+        return self.raw.entry.refused
+
+    @property
+    def archived_to(self) -> str | None:
+        """Of an entry `journal.baseline`: the directory to which the entries that it stands for were archived. A server does not say it."""
+        return self.raw.row.place
+
+    @property
+    def position(self) -> str:
+        """The position in the journal, to compare with that of a hold or a webhook's event: `0.17` is entry 17 of lane 0. Texts
+        from a server have no order."""
+        return self.raw.position_text
+
+    @property
+    def cursor(self) -> str:
+        """Opaque text: `journal.list(after=…)`, `journal.follow(after=…)` and a history go on behind this entry."""
+        return self.raw.cursor
 
     def __repr__(self) -> str:
-        return f"<JournalEntry {self._row.seq} {self.entry.action} {self.entry.subject}>"
+        entry = self.raw.entry
+        subject = leg_name(entry.subject)
+        subject = f"{subject[:6]}…" if _id_form.fullmatch(subject) else shortened(subject, MAX_NAMES)
+        actor, forced = f" by {entry.actor}" if entry.actor else "", ", forced" if entry.forced else ""
+        reason = f": {entry.reason}" if entry.reason else ""
+        return line("JournalEntry", self.position, str(entry.action), subject + actor + forced + reason)
+
+
+def journal_entry(
+    row: JournalRow, read_before: Positions, as_of: Slot = 0, generation: str = "", mark: str = ""
+) -> JournalEntry:
+    """Return a row as an entry, read behind these positions."""
+    return JournalEntry(RawEntry(entry_of(row), row, read_before, as_of, generation, mark))
 
 
 def journal_entries(
@@ -216,7 +261,7 @@ def journal_entries(
     for row in rows:
         if last is not None and last.lane != row.lane:
             positions = {**positions, last.lane: (last.seq, text_digest(last.text))}
-        entries.append(JournalEntry(row, positions, as_of, generation))
+        entries.append(journal_entry(row, positions, as_of, generation))
         last = row
     if last is not None:
         positions = {**positions, last.lane: (last.seq, text_digest(last.text))}
@@ -329,14 +374,14 @@ ADMINISTRATION: Final = frozenset({"~key", "~tenant", "~webhook"})
 def visible(entries: Iterable[JournalEntry], include_reserved: bool) -> Iterator[JournalEntry]:
     """Entries without our own bookkeeping; if asked for, with those about keys, tenants and webhooks, but not what these records say."""
     for entry in entries:
-        record = entry.entry.record
+        record = entry.raw.entry.record
         if not is_own(entry):
             yield entry
         elif include_reserved and record is not None and record.kind in ADMINISTRATION:
-            yield entry.without_body()
+            yield JournalEntry(entry.raw.without_body())
 
 
 def is_own(entry: JournalEntry) -> bool:
     """Our own bookkeeping. A follower that was shown the move of its own cursor would move it again, for ever."""
-    record = entry.entry.record if entry.action in (Action.RECORD_PUT, Action.JOURNAL_BASELINE) else None
+    record = entry.raw.entry.record if entry.action in (Action.RECORD_PUT, Action.JOURNAL_BASELINE) else None
     return entry.subject == FLOOR_ID or (record is not None and record.kind.startswith("~"))

@@ -11,11 +11,11 @@ from ..core.reading import JournalRow, entry_of, touches
 from ..engines.archive_files import ArchiveDirectory, read_head
 from ..engines.journal_search import written as encode_text
 from ..errors import CursorLost
-from .journal import JournalEntry, Positions, decode_cursor, is_baseline_mark
+from .journal import JournalEntry, Positions, decode_cursor, is_baseline_mark, journal_entry
 
 
 class JournalArchive:
-    """The files that `holdkit archive` has written to a directory. Opens no database, and changes nothing."""
+    """The files that `holdkit admin archive` has written to a directory. Opens no database, and changes nothing."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self._directory = ArchiveDirectory(directory)
@@ -36,11 +36,11 @@ class JournalArchive:
         for row in merge(*lanes, key=lambda row: entry_of(row).slot):
             wanted = tenant is None or entry_of(row).tenant == tenant
             if wanted and last is not None:
-                yield JournalEntry(last, read, 0, generation)
+                yield journal_entry(last, read, 0, generation)
             last = row if wanted else last
             read = {**read, row.lane: (row.seq, text_digest(row.text))}
         if last is not None:
-            yield JournalEntry(last, read, 0, generation)
+            yield journal_entry(last, read, 0, generation)
 
     def about(self, tenant: str, subject: str, after: Positions, through: Mapping[int, int]) -> Iterator[JournalRow]:
         """The archived entries about a hold, a record (kind/id) or a pool behind these positions, lane by lane; those of a pool

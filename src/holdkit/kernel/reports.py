@@ -7,9 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from ..core.audit_rows import Difference
-from ..core.model import Slot
 from .one_line import line, summary
-from .times import datetime_of
 
 
 class SweepReport(Struct, frozen=True):
@@ -23,13 +21,9 @@ class SweepReport(Struct, frozen=True):
     expired: int
     holds: tuple[str, ...]
     tenants: tuple[str, ...]
-    scanned_slot: Slot
+    scanned_at: datetime
+    """When the sweep was decided."""
     more: bool
-
-    @property
-    def scanned_at(self) -> datetime | None:
-        """When the sweep was decided, as an aware datetime."""
-        return datetime_of(self.scanned_slot)
 
     def __repr__(self) -> str:
         return line("SweepReport", f"expired={self.expired}", "more" if self.more else None)

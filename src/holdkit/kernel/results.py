@@ -17,6 +17,7 @@ from ..core.face_legs import FaceLeg
 from ..core.fold import reconstruct as fold_history
 from ..core.keyed import ITEMS, leg_name
 from ..core.model import LIVE, Leg, Slot, State, StoredHold
+from ..core.model import Record as StoredRecord
 from ..core.outcomes import Position, Receipt, Survives
 from ..core.seen import expired_at
 from ..core.validation import invalid
@@ -32,6 +33,7 @@ __all__ = [
     "JournalPage",
     "Page",
     "Position",
+    "Record",
 ]
 
 
@@ -278,6 +280,38 @@ receipt_of: Callable[[Hold], Receipt | None] = vars(Hold)["_done"].__get__
 _request_of: Callable[[Hold], tuple[Leg, ...]] = vars(Hold)["_request"].__get__
 
 
+class Record(Struct, frozen=True, gc=False):
+    """A small document beside the holds, as it was when this answer was given."""
+
+    tenant: str
+    kind: str
+    id: str
+    body: str
+    """JSON text."""
+    version: int
+    """Grows with every write."""
+    at: datetime
+    """When it was written."""
+    replayed: bool = False
+    """Whether this answer was recorded earlier under the same operation id."""
+
+    def __repr__(self) -> str:
+        return line("Record", f"{shortened(self.kind + '/' + self.id, MAX_NAMES)} version={self.version}")
+
+
+def shown_record(stored: StoredRecord, *, replayed: bool = False) -> Record:
+    """Return a stored record as users see it."""
+    return Record(
+        stored.tenant,
+        stored.kind,
+        stored.id,
+        stored.body,
+        stored.version,
+        datetime_of(stored.slot),
+        replayed or stored.replayed,
+    )
+
+
 def requested_legs(hold: object) -> tuple[Leg, ...]:
     """Return the legs of the request that placed a hold, if this is a `Hold` that knows them."""
     return _request_of(hold) if type(hold) is Hold else ()
@@ -291,14 +325,15 @@ def _amount_of(leg: HeldLeg, state: State) -> str:
 
 
 def reconstruct(history: Iterable[JournalEntry], *, at: Slot | datetime | None = None) -> Hold | None:
-    """Fold one hold's history into the hold; None if its first entry is missing.
+    """Fold one hold's history into the hold; None if its first entry is missing, or if a server sent the history: its entries are
+    not complete.
 
     A hold whose deadline has passed is expired, whether or not anybody has noticed: by the engine's clock when the history was
     read, or at the time that you give.
     """
     entries = list(history)
-    row = fold_history([item.entry for item in entries])
+    row = fold_history([item.raw.entry for item in entries])
     if row is None:
         return None
-    now = max(max(item.as_of, item.slot) for item in entries) if at is None else moment(at, "at")
+    now = max(max(item.raw.as_of, item.raw.slot) for item in entries) if at is None else moment(at, "at")
     return Hold(expired_at(row, now))

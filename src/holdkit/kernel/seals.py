@@ -140,7 +140,7 @@ class Sealer:
             if before is None and self._archived(lane) > done:
                 return None  # they have just been archived
             raise EngineError(
-                f"entry {done + 1} of lane {lane}, or one after it, is not in the journal: run `holdkit verify`"
+                f"entry {done + 1} of lane {lane}, or one after it, is not in the journal: run `holdkit admin verify`"
             )
         entries = [(row.seq, decode_entry(row.text)) for row in rows]
         seal = seal_run(lane, entries, before, generation, now, os.urandom(16))
@@ -163,7 +163,8 @@ class Sealer:
             if (line.last, line.digest) not in [(seal.last, seal.digest) for seal in page]:
                 raise EngineError(
                     f"the anchor {self._anchor} has a seal of lane {lane} behind entry {line.last}, and the journal does not: it was restored "
-                    "to before that, or cut off. Run `holdkit verify --seals` with this anchor, keep it, and begin a new anchor; nothing was sealed"
+                    "to before that, or cut off. Run `holdkit admin verify --seals` with this anchor, keep it, and begin a new "
+                    "anchor; nothing was sealed"
                 )
 
     def _write_anchor(self, seals: Iterable[Seal]) -> None:

@@ -49,7 +49,7 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         return ipaddress.ip_network(text)
     except ValueError as error:
         raise invalid(
-            "trusted_proxies", "network_malformed", f"{text!r} is not a network such as 10.0.0.5/32: {error}"
+            "proxy.trusted", "network_malformed", f"{text!r} is not a network such as 10.0.0.5/32: {error}"
         ) from None
 
 
@@ -59,13 +59,14 @@ class Admission:
     def __init__(self, kernel: AsyncKernel, keys: AsyncKeys, tenants: AsyncTenants, settings: Settings) -> None:
         self.kernel, self.keys, self._settings = kernel, keys, settings
         self.use = KeyUse(keys)
-        self.directory = Directory(keys, tenants, kernel._executor.now, settings.max_keys)
+        self.directory = Directory(keys, tenants, kernel._executor.now, settings.tenants.max_keys)
         self._pepper = b""
         self._callers: OrderedDict[str, tuple[StoredKey, Caller]] = OrderedDict()
         self.rates = Rates(settings)
-        self._actor_header = settings.actor_header.lower().encode()
-        self._trusted = [_network(one) for one in settings.trusted_proxies]
-        anybody = AsyncKernel(kernel._executor.for_client("", settings.page_bytes))
+        self._actor_header = settings.proxy.actor_header.lower().encode()
+        self.trusted = [_network(one) for one in settings.proxy.trusted]
+        """The networks of authenticating proxies."""
+        anybody = AsyncKernel(kernel._executor.for_client("", settings.answers.page_bytes))
         self._anonymous = Caller("anonymous", "", "admin", anybody, "anonymous", PlainPositions())
         self.on_refresh: Callable[[], None] = lambda: None
         """Called after each refresh, whether or not anything changed."""
@@ -79,7 +80,7 @@ class Admission:
     async def stay_current(self) -> None:
         """Refresh the keys until cancelled."""
         while True:
-            await asyncio.sleep(self._settings.key_refresh)
+            await asyncio.sleep(self._settings.upkeep.key_refresh)
             try:
                 await self.refresh()
             except HoldkitError as failed:
@@ -133,7 +134,7 @@ class Admission:
         except ValueError:
             return False
         mapped = getattr(address, "ipv4_mapped", None)  # how a socket for both families shows an IPv4 peer
-        return any((mapped or address) in network for network in self._trusted)
+        return any((mapped or address) in network for network in self.trusted)
 
     def positions(self, tenant: str, *, sealed: bool = False) -> PlainPositions:
         """How the callers and webhooks of a tenant see positions and cursors: readable for the default tenant, whose keys are
@@ -160,7 +161,8 @@ class Admission:
         found = self._callers.get(key.id)
         if found is not None and found[0] is key:
             return found[1]
-        kernel = AsyncKernel(self.kernel._executor.for_client(key.id, self._settings.page_bytes, key.pools), key.tenant)
+        page_bytes = self._settings.answers.page_bytes
+        kernel = AsyncKernel(self.kernel._executor.for_client(key.id, page_bytes, key.pools), key.tenant)
         limit = KeyLimit(key) if key.limited else None
         positions = self.positions(key.tenant, sealed=limit is not None)
         caller = Caller(key.id, key.tenant, key.scope, kernel, f"api_client:{key.id}", positions, limit)

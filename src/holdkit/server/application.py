@@ -41,7 +41,7 @@ from .rollups import Rollups
 from .room import Room, open_room
 from .routes import ROUTES
 from .routing import Table
-from .settings import Settings, secret_from_environment
+from .settings import Journal, Settings, secret_from_environment
 from .static import Static
 from .streams import Streams
 from .timeouts import Timeouts
@@ -63,13 +63,15 @@ class Running:
 
     def __init__(self, kernel: AsyncKernel, settings: Settings, pepper: bytes | None, table: Table) -> None:
         self.kernel, self.settings, self.table = kernel, settings, table
+        self.requests = settings.requests
+        """The bounds of a request, without the way over `settings`."""
         self.keys = AsyncKeys(kernel, pepper=pepper)
         self.tenants = AsyncTenants(kernel, self.keys)
         self.admission = Admission(kernel, self.keys, self.tenants, settings)
         self.quotas = Quotas(kernel._executor, self.admission.directory, settings)
-        self.room = Room(lambda: None, settings.min_free)
+        self.room = Room(lambda: None, settings.journal.min_free)
         """Watches no disk until the application starts."""
-        self.feeds = Feeds(settings.max_feeds)
+        self.feeds = Feeds(settings.streams.max_feeds)
         self.webhook_sender = WebhookSender(
             kernel._executor,
             settings.webhooks,
@@ -78,7 +80,7 @@ class Running:
             positions=self.admission.positions,
         )
         self.metrics = Metrics()
-        self.metric_pools = allowed_pools(settings.metric_pools)
+        self.metric_pools = allowed_pools(settings.metrics.pools)
         self.pacing = Pacing(settings)
         self.timeouts = Timeouts()
         self.sweeper: AsyncSweeper | None = None
@@ -94,7 +96,7 @@ class Running:
         self.places = PlaceWatch(kernel._executor)
         self.admission.on_refresh = self.streams.end_refused
         store = kernel._executor.engine.capabilities.rollups
-        self.rollups = None if store is None or not settings.rollup_every else Rollups(self, store)
+        self.rollups = None if store is None or not settings.upkeep.rollup_every else Rollups(self, store)
         self.exporting = False
         self.in_work = 0
         self.in_work_of: dict[str, int] = {}
@@ -183,6 +185,7 @@ class Application:
     ) -> None:
         self._source, self._clock, self._check = source, clock, check
         self.settings = settings or Settings()
+        self.requests = self.settings.requests
         self._pepper = secret_from_environment() if pepper is None else pepper
         self.table = Table(ROUTES)
         self.static = Static()
@@ -201,38 +204,40 @@ class Application:
             notify_url=settings.notify_url,
         )
         stored = kernel._executor.engine.stored
-        stored.bound(max_touched_legs=settings.max_touched_legs, audit_refusals=settings.audit_refusals)
+        stored.bound(
+            max_touched_legs=settings.requests.max_touched_legs, audit_refusals=settings.journal.audit_refusals
+        )
         return kernel
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[Running]:
         """Open, run and close the application. A host that mounts it enters this in its own lifespan."""
-        source, ours = self._source, isinstance(self._source, str)
+        source, ours, upkeep = self._source, isinstance(self._source, str), self.settings.upkeep
         if isinstance(source, str):
             kernel = await self._open(source)
         else:
             kernel = source if isinstance(source, AsyncKernel) else source()
-        if self.settings.opentelemetry and kernel._executor.tracer is None:
+        if self.settings.metrics.opentelemetry and kernel._executor.tracer is None:
             kernel = _instrumented(kernel)
         self._tracer = kernel._executor.tracer
         running = Running(kernel, self.settings, self._pepper, self.table)
         tasks: list[asyncio.Task[None]] = []
         try:
             await running.admission.refresh()
-            running.room = await open_room(kernel._executor, self.settings.min_free)
+            running.room = await open_room(kernel._executor, self.settings.journal.min_free)
             if self._check is not None:
                 self._check(running)
-            if self.settings.sweep_every:
-                running.sweeper = kernel.sweeper(every=self.settings.sweep_every, seals=_sealing(self.settings))
+            if upkeep.sweep_every:
+                running.sweeper = kernel.sweeper(every=upkeep.sweep_every, seals=_sealing(self.settings.journal))
             tasks = [
                 asyncio.create_task(running.admission.stay_current()),
                 asyncio.create_task(running.quotas.stay_current()),
                 asyncio.create_task(_maintain(running)),
             ]
             if running.rollups is not None:
-                tasks.append(asyncio.create_task(running.rollups.run(self.settings.rollup_every)))
+                tasks.append(asyncio.create_task(running.rollups.run(upkeep.rollup_every)))
             self.running = running
-            if self.settings.opentelemetry:
+            if self.settings.metrics.opentelemetry:
                 _report(running)
             yield running
         finally:
@@ -243,9 +248,9 @@ class Application:
                 await kernel.close()
 
     async def _finish(self, running: Running, tasks: list[asyncio.Task[None]]) -> None:
-        """Wait for running requests, up to `stop_timeout`; then end the background tasks."""
+        """Wait for running requests, up to `requests.stop_timeout`; then end the background tasks."""
         try:
-            async with asyncio.timeout(self.settings.stop_timeout):
+            async with asyncio.timeout(self.requests.stop_timeout):
                 await running.idle.wait()
         except TimeoutError:
             log.warning(
@@ -256,7 +261,7 @@ class Application:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await running.jobs.close(self.settings.stop_timeout)
+        await running.jobs.close(self.requests.stop_timeout)
         await running.quotas.close()
         await running.feeds.close()
         running.large_answers.close()
@@ -308,10 +313,10 @@ def _report(running: Running) -> None:
     measure_source(lambda: () if running.stopping.is_set() else recent())
 
 
-def _sealing(settings: Settings) -> Sealing | None:
-    if settings.seal_after is None:
+def _sealing(journal: Journal) -> Sealing | None:
+    if journal.seal_after is None:
         return None
-    return Sealing(after=settings.seal_after, key=settings.seal_key, anchor=settings.seal_anchor)
+    return Sealing(after=journal.seal_after, key=journal.seal_key, anchor=journal.seal_anchor)
 
 
 async def _maintain(running: Running) -> None:

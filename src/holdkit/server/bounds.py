@@ -30,25 +30,26 @@ def bounds_of(settings: Settings, files: int | None = None) -> Bounds:
     connections: files - 256 - pool_size, but at least half of the files, and at most 4,000. requests: three quarters of the
     connections, so that a client that is one too many still gets a connection, and on it a 503. per_address: half of them.
     requests_of_tenant: half of the requests."""
+    limits, requests = settings.connections, settings.requests
     if files is None:
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     most = MOST_CONNECTIONS
     if files != resource.RLIM_INFINITY:
         most = min(most, max(files - RESERVED_FILES - (settings.pool_size or 0), files // 2))
-    connections = settings.max_connections or most
-    requests = settings.max_requests or max(1, connections * 3 // 4)
+    connections = limits.max or most
+    most_requests = requests.max or max(1, connections * 3 // 4)
     return Bounds(
         connections,
-        settings.max_connections_per_address or max(1, connections // 2),
-        requests,
-        settings.max_requests_of_tenant or max(1, requests // 2),
-        min(settings.max_streams, max(1, connections // 2)),
+        limits.max_per_address or max(1, connections // 2),
+        most_requests,
+        requests.max_of_tenant or max(1, most_requests // 2),
+        min(settings.streams.max, max(1, connections // 2)),
     )
 
 
 def raise_file_limit(settings: Settings) -> None:
     """Raise this process's limit of open files as far as its connections need it and the hard limit allows."""
-    wanted = (settings.max_connections or MOST_CONNECTIONS) + RESERVED_FILES + (settings.pool_size or 0)
+    wanted = (settings.connections.max or MOST_CONNECTIONS) + RESERVED_FILES + (settings.pool_size or 0)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)

@@ -1,8 +1,8 @@
 """Where the settings of a server come from: flags, then environment variables, then a TOML file, then the defaults.
 
-One name serves all of them: the setting `webhooks.seconds` is the flag `--webhooks-seconds`, the variable
-`HOLDKIT_SERVER_WEBHOOKS_SECONDS`, and `seconds` in the table `[webhooks]` of the file. A name that does not exist is an error,
-because a misspelt limit would otherwise be no limit.
+One name serves all of them: the setting `rates.tenant` is the flag `--rates-tenant`, the variable `HOLDKIT_SERVER_RATES_TENANT`,
+and `tenant` in the table `[rates]` of the file. A name that does not exist is an error, otherwise a typo would silently disable a
+limit; the error for a name from before the groups says the new one.
 """
 
 from __future__ import annotations
@@ -47,6 +47,17 @@ class Setting(Struct, frozen=True):
     description: str
     secret: bool = False
     """Whether its value is never shown."""
+
+    @property
+    def group(self) -> str:
+        """The name of its group; empty if it has none."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def line(self) -> str:
+        """Its name in the file, after the name of its table."""
+        table, _, name = self.name.rpartition(".")
+        return f"[{table}] {name}" if table else name
 
     @property
     def flag(self) -> str:
@@ -137,7 +148,9 @@ def _from_file(path: Path) -> dict[str, Any]:
         nested = {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
         for full, one in nested.items():
             if full not in SETTINGS:
-                raise invalid("config", "setting_unknown", f"{path}: there is no setting {full}{_similar(full)}")
+                now = former(full)
+                advice = _similar(full) if now is None else f"; it is {now.line} now"
+                raise invalid("config", "setting_unknown", f"{path}: there is no setting {full}{advice}")
             found[full] = one
     return found
 
@@ -149,11 +162,16 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
         if variable.startswith(PREFIX) and variable not in _OTHERS:
             if variable not in known:
                 asked = variable.removeprefix(PREFIX).lower()
-                raise invalid(
-                    "environment", "setting_unknown", f"{variable}: there is no setting {asked}{_similar(asked)}"
-                )
+                now = former(asked)
+                advice = _similar(asked) if now is None else f"; it is {now.variable} now"
+                raise invalid("environment", "setting_unknown", f"{variable}: there is no setting {asked}{advice}")
             found[known[variable]] = value
     return found
+
+
+def former(name: str) -> Setting | None:
+    """Return the setting that had this name before the groups."""
+    return SETTINGS[FORMER_NAMES[name]] if name in FORMER_NAMES else None
 
 
 def _similar(name: str) -> str:
@@ -205,4 +223,73 @@ _LISTENING: Final = ("host", "port", "certificate", "private_key", "behind_proxy
 SETTINGS: Final = {
     setting.name: setting for setting in sorted(_settings(Configuration), key=lambda one: one.name not in _LISTENING)
 }
-"""Every setting by its name; where the server listens comes first."""
+"""Every setting by its name; those without a group first, and of these where the server listens."""
+GROUPS: Final[dict[str, str]] = {
+    field.name: str(type(field.default).__doc__)
+    for field in msgspec.structs.fields(Configuration)
+    if isinstance(field.default, Struct)
+}
+"""What each group is about, by its name."""
+FORMER_NAMES: Final = {
+    "certificate_check": "tls.check_every",
+    "hsts": "tls.hsts",
+    "trusted_proxies": "proxy.trusted",
+    "actor_header": "proxy.actor_header",
+    "max_connections": "connections.max",
+    "max_connections_per_address": "connections.max_per_address",
+    "keep_alive": "connections.keep_alive",
+    "receive_timeout": "connections.receive_timeout",
+    "write_timeout": "connections.write_timeout",
+    "handshake_timeout": "connections.handshake_timeout",
+    "max_handshakes": "connections.max_handshakes",
+    "max_pipelined": "connections.max_pipelined",
+    "max_requests": "requests.max",
+    "max_requests_of_tenant": "requests.max_of_tenant",
+    "request_timeout": "requests.timeout",
+    "body_timeout": "requests.body_timeout",
+    "stop_timeout": "requests.stop_timeout",
+    "max_body": "requests.max_body",
+    "max_depth": "requests.max_depth",
+    "max_headers": "requests.max_headers",
+    "max_query": "requests.max_query",
+    "max_batch": "requests.max_batch",
+    "max_touched_legs": "requests.max_touched_legs",
+    "rate": "rates.key",
+    "burst": "rates.key_burst",
+    "tenant_rate": "rates.tenant",
+    "tenant_burst": "rates.tenant_burst",
+    "tenant_byte_rate": "rates.tenant_bytes",
+    "tenant_byte_burst": "rates.tenant_bytes_burst",
+    "refusal_delay": "rates.refusal_delay",
+    "costly": "rates.costly",
+    "pace": "rates.pace",
+    "max_costly": "rates.max_costly",
+    "page_bytes": "answers.page_bytes",
+    "answer_bytes": "answers.max_bytes",
+    "journal_scan": "answers.journal_scan",
+    "max_streams": "streams.max",
+    "max_feeds": "streams.max_feeds",
+    "stream_timeout": "streams.timeout",
+    "summary_every": "streams.summary_every",
+    "ping_every": "streams.ping_every",
+    "quota_bytes": "tenants.quota_bytes",
+    "quota_rows": "tenants.quota_rows",
+    "table_share": "tenants.table_share",
+    "max_keys": "tenants.max_keys",
+    "seal_after": "journal.seal_after",
+    "seal_key": "journal.seal_key",
+    "seal_anchor": "journal.seal_anchor",
+    "archive": "journal.archive",
+    "audit_refusals": "journal.audit_refusals",
+    "min_free": "journal.min_free",
+    "sweep_every": "upkeep.sweep_every",
+    "rollup_every": "upkeep.rollup_every",
+    "usage_every": "upkeep.usage_every",
+    "key_refresh": "upkeep.key_refresh",
+    "job_timeout": "jobs.timeout",
+    "job_retention": "jobs.retention",
+    "max_jobs": "jobs.max",
+    "metric_pools": "metrics.pools",
+    "opentelemetry": "metrics.opentelemetry",
+}
+"""Settings by the names that they had before the groups."""

@@ -15,7 +15,7 @@ address before. Every accepted socket is in exactly one of these states, and cou
     working     A request's head is complete, its answer is not.
     closing     The transport is closed, but the client has not yet taken what was written before.
 
-Bounds. A socket beyond `max_connections` takes the slot of the one that has been silent or idle for the longest time, so idle
+Bounds. A socket beyond `connections.max` takes the slot of the one that has been silent or idle for the longest time, so idle
 sockets and requests that never arrive cannot lock anybody out: without an API key one can keep a slot only by not reading an
 answer, for `write_timeout`. If all are busy, a client without TLS is answered 503, and its socket is closed when the client
 has read that, or after a second; only `REFUSING` sockets may wait for it, the others are closed at once. So is a client with TLS,
@@ -101,19 +101,19 @@ class Silent:
         connection = Connection(listener, self.address)
         task = listener.loop.create_task(self._connect(connection))
         task.add_done_callback(lambda task: self._started(task, connection))
-        if listener.context is not None and len(listener.starting) >= listener.settings.max_handshakes:
+        if listener.context is not None and len(listener.starting) >= listener.limits.max_handshakes:
             oldest = next(iter(listener.starting))
             del listener.starting[oldest]
             oldest.cancel()
         listener.starting[task] = None
 
     async def _connect(self, connection: Connection) -> None:
-        listener, settings = self.listener, self.listener.settings
+        listener, limits = self.listener, self.listener.limits
         timeouts: dict[str, float] = {}
         if listener.context is not None:
             timeouts = {
-                "ssl_handshake_timeout": settings.handshake_timeout,
-                "ssl_shutdown_timeout": settings.write_timeout,
+                "ssl_handshake_timeout": limits.handshake_timeout,
+                "ssl_shutdown_timeout": limits.write_timeout,
             }
         with suppress(OSError):  # a failed handshake is one too
             await listener.loop.connect_accepted_socket(
@@ -148,7 +148,9 @@ class Listener:
         behind_proxy: bool = False,
     ) -> None:
         self.sockets, self.config, self.state, self.settings = sockets, config, state, settings
-        bounds, explicit = bounds_of(settings), settings.max_connections_per_address is not None
+        bounds, self.limits = bounds_of(settings), settings.connections
+        limits = self.limits
+        explicit = limits.max_per_address is not None
         self._most = bounds.connections
         self._share = bounds.per_address if explicit or not behind_proxy else self._most
         self._share_of_loopback = bounds.per_address if explicit else self._most
@@ -167,13 +169,13 @@ class Listener:
         self._of_address: Counter[str] = Counter()
         self._refusing: dict[socket.socket, float] = {}
         self._reported, self._report_at = (0, 0), 0.0
-        self._every = min(1.0, min(settings.receive_timeout, settings.write_timeout, settings.handshake_timeout) / 4)
+        self._every = min(1.0, min(limits.receive_timeout, limits.write_timeout, limits.handshake_timeout) / 4)
         self._timer = self.loop.call_later(self._every, self._tick)
         for listening in sockets:
             listening.setblocking(False)
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for name, value in (
-                ("TCP_USER_TIMEOUT", round(settings.write_timeout * 1000)),
+                ("TCP_USER_TIMEOUT", round(limits.write_timeout * 1000)),
                 ("TCP_NOTSENT_LOWAT", KERNEL_BUFFER),
             ):
                 if hasattr(socket, name):  # not on every system
@@ -257,8 +259,8 @@ class Listener:
     def _tick(self) -> None:
         self._timer = self.loop.call_later(self._every, self._tick)
         self.now = now = self.loop.time()
-        settings = self.settings
-        late = now - (settings.receive_timeout if self.context is None else settings.handshake_timeout)
+        limits = self.limits
+        late = now - (limits.receive_timeout if self.context is None else limits.handshake_timeout)
         for silent in [silent for silent in self.silent if silent.since <= late]:
             silent.evict()
         for refused in [refused for refused, since in self._refusing.items() if since <= now - 1.0]:

@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from ..wire.problems import Problem
+from .http_settings import Requests
 from .request import Receive
-from .settings import Settings
 from .timeouts import Timeouts
 
 T = TypeVar("T")
@@ -23,27 +23,27 @@ T = TypeVar("T")
 _number: Final = re.compile(rb"[0-9]+")
 
 
-async def read_body(receive: Receive, headers: dict[bytes, bytes], settings: Settings, timeouts: Timeouts) -> bytes:
+async def read_body(receive: Receive, headers: dict[bytes, bytes], limits: Requests, timeouts: Timeouts) -> bytes:
     """The whole body; 413 as soon as it is too large, 408 if it does not arrive in time."""
     declared = headers.get(b"content-length")
     if declared is not None:
         if not _number.fullmatch(declared) or len(declared) > 18:
             raise Problem(400, "content_length_malformed", "Content-Length must be a number")
-        if int(declared) > settings.max_body:
-            raise _too_large(settings)
+        if int(declared) > limits.max_body:
+            raise _too_large(limits)
     try:
-        with timeouts.limit(settings.body_timeout):
-            return await _gather(receive, settings)
+        with timeouts.limit(limits.body_timeout):
+            return await _gather(receive, limits)
     except TimeoutError:
-        raise Problem(408, "body_late", f"the body did not arrive within {settings.body_timeout:g} s") from None
+        raise Problem(408, "body_late", f"the body did not arrive within {limits.body_timeout:g} s") from None
 
 
-async def _gather(receive: Receive, settings: Settings) -> bytes:
+async def _gather(receive: Receive, limits: Requests) -> bytes:
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body"):
         body: bytes = message.get("body", b"")
-        if len(body) > settings.max_body:
-            raise _too_large(settings)
+        if len(body) > limits.max_body:
+            raise _too_large(limits)
         return body
     parts: list[bytes] = []
     size = 0
@@ -52,16 +52,16 @@ async def _gather(receive: Receive, settings: Settings) -> bytes:
             raise Problem(400, "body_cut_short", "the connection was closed before the whole body arrived")
         part: bytes = message.get("body", b"")
         size += len(part)
-        if size > settings.max_body:
-            raise _too_large(settings)
+        if size > limits.max_body:
+            raise _too_large(limits)
         parts.append(part)
         if not message.get("more_body"):
             return b"".join(parts)
         message = await receive()
 
 
-def _too_large(settings: Settings) -> Problem:
-    return Problem(413, "body_too_large", f"the body is larger than {settings.max_body} bytes: split the request")
+def _too_large(limits: Requests) -> Problem:
+    return Problem(413, "body_too_large", f"the body is larger than {limits.max_body} bytes: split the request")
 
 
 def parse_json(body: bytes, max_depth: int) -> Any:
@@ -160,9 +160,9 @@ def _finite(text: str) -> float:
 _strict: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
 
 
-def decode_body(body: bytes, kind: type[T], settings: Settings) -> T:
+def decode_body(body: bytes, kind: type[T], limits: Requests) -> T:
     """The body as its struct; refuses unknown fields, wrong types and all that `parse_json` refuses, and names the field."""
-    value = parse_json(body, settings.max_depth)
+    value = parse_json(body, limits.max_depth)
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -194,12 +194,12 @@ def _invalid_field(error: msgspec.ValidationError, prefix: str = "") -> Problem:
     return Problem(400, "invalid_request", shown, field=field, code=code)
 
 
-def read_query(raw: bytes, kind: type[T], settings: Settings) -> T:
+def read_query(raw: bytes, kind: type[T], limits: Requests) -> T:
     """The query string as its struct: known names, each at most once, with values of their type."""
     if not raw:
         return kind()
-    if len(raw) > settings.max_query:
-        raise Problem(414, "query_too_long", f"the query string is longer than {settings.max_query} bytes")
+    if len(raw) > limits.max_query:
+        raise Problem(414, "query_too_long", f"the query string is longer than {limits.max_query} bytes")
     if b"%00" in raw:
         raise _unprintable("query")
     try:

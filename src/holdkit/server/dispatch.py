@@ -76,7 +76,7 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
         if (
             problem.status == 429
         ):  # a client that resends at once would take more time by being refused than by being served
-            await asyncio.sleep(min(application.settings.refusal_delay, problem.retry_after or 0.0))
+            await asyncio.sleep(min(application.settings.rates.refusal_delay, problem.retry_after or 0.0))
         answer = _problem_answer(problem, request, running)
     if answer is not None:
         await _send(answer, request, running, send)
@@ -107,7 +107,7 @@ def _pools_named(request: Request) -> list[str]:
 async def _handle(application: Application, request: Request, send: Send) -> Answer | None:
     """Find the route, then admit the caller and answer."""
     scope = request.scope
-    request.headers = read_headers(scope["headers"], application.settings.max_headers)
+    request.headers = read_headers(scope["headers"], application.requests.max_headers)
     request.id = given_id(request.headers.get(b"x-request-id")) or request.id
     segments = segments_of(scope)
     if segments is None:
@@ -139,20 +139,20 @@ def _route(methods: dict[str, Route], method: str) -> Route:
 
 
 async def _answer(running: Running, route: Route, request: Request, send: Send) -> Answer | None:
-    settings = running.settings
+    requests = running.requests
     request.route, request.running = route, running
     if running.stopping.is_set() and route.scope is not None:
         raise Problem(503, "stopping", "the server is shutting down: retry on another server or later", retry_after=1.0)
-    if settings.open:
+    if running.settings.open:
         _check_host(request)
     tenant = _admit(running, route, request)
-    request.query = read_query(request.scope["query_string"], route.query, settings)
+    request.query = read_query(request.scope["query_string"], route.query, requests)
     if getattr(request.query, "all_tenants", False):
         operators_only(request.caller)
     streamed = STREAMED.get(route.kind)
     if streamed is not None:
         if request.caller.limit is not None:
-            with running.timeouts.limit(settings.request_timeout):
+            with running.timeouts.limit(requests.timeout):
                 await request.caller.limit.check(request)
         await streamed(request, send)
         return None
@@ -160,7 +160,7 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
     running.in_work_of[tenant] = running.in_work_of.get(tenant, 0) + 1
     running.idle.clear()
     try:
-        return _stamped(await _work(route, request, settings.request_timeout), request)
+        return _stamped(await _work(route, request, requests.timeout), request)
     except Exception as error:
         if not _kernel_has_seen(error):
             request.settle()
@@ -188,7 +188,7 @@ def _admit(running: Running, route: Route, request: Request) -> str:
         tenant, request.unlimited = caller.tenant, caller.operator and route.administers
         if not request.unlimited:
             running.admission.rates.admit(caller.id, tenant)
-        if running.settings.trusted_proxies:
+        if running.admission.trusted:
             request.person = running.admission.person(request.scope, request.headers)
     if request.unlimited:
         return tenant
@@ -265,10 +265,10 @@ def _stamped(answer: Answer | None, request: Request) -> Answer | None:
 
 
 async def _read_body(route: Route, request: Request) -> None:
-    settings = request.running.settings
+    requests = request.running.requests
     if route.method == "GET":
         return
-    raw = await read_body(request.receive, request.headers, settings, request.running.timeouts)
+    raw = await read_body(request.receive, request.headers, requests, request.running.timeouts)
     if not request.unlimited:
         request.running.admission.rates.read(request.caller.tenant, len(raw))
     if route.body is None:
@@ -279,7 +279,7 @@ async def _read_body(route: Route, request: Request) -> None:
         raw = b"{}"
     elif request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise Problem(415, "content_type_unknown", "send Content-Type: application/json")
-    request.body = decode_body(raw, route.body, settings)
+    request.body = decode_body(raw, route.body, requests)
     cost = cost_of(request.body, len(raw))
     request.reserve(cost)
     if route.changes:

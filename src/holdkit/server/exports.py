@@ -1,4 +1,4 @@
-"""The export of a tenant as a streamed answer: JSON lines, as `holdkit export --tenant` writes them.
+"""The export of a tenant as a streamed answer: JSON lines, as `holdkit admin export --tenant` writes them.
 
 The journal is read in pages on a thread of its own, and the next part is read when the client has taken the last one, so memory is
 bounded however long the journal is. One export at a time runs in a process. An export that is cut short (the client is slow or
@@ -41,7 +41,7 @@ async def export_tenant(request: Request, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         try:
             while part and not gone.done() and not running.stopping.is_set():
-                async with asyncio.timeout(running.settings.stream_timeout):
+                async with asyncio.timeout(running.settings.streams.timeout):
                     await send({"type": "http.response.body", "body": part, "more_body": True})
                 part = await loop.run_in_executor(thread, _part, lines)
         except Exception:  # the answer has started: the error can only be logged, and the connection closed

@@ -121,7 +121,7 @@ class Feed:
         while True:
             page = await self._kernel.pools(after=after, limit=1_000)
             for pool in page:
-                self._put(pool)
+                self._put(pool.raw)
             if len(page) < 1_000:
                 break
             if len(self.pools) >= MAX_POOLS:
@@ -136,7 +136,7 @@ class Feed:
     def _take(self, entries: list[JournalEntry]) -> None:
         for entry in entries:
             self.tick += 1
-            row = entry.entry
+            row = entry.raw.entry
             if not row.part:
                 self.actions[row.action.value] += 1
             removed = row.action.value == "pool.removed"

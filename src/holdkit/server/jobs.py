@@ -89,7 +89,7 @@ class Job:
             state = "done"
         except JobStopped:
             if self._overdue:
-                self.problem = Problem(504, "timed_out", "the job took longer than the server's job_timeout")
+                self.problem = Problem(504, "timed_out", "the job took longer than the server's jobs.timeout")
             else:
                 state = "cancelled"
         except Exception as error:
@@ -109,7 +109,7 @@ class Jobs:
     """The jobs of this process."""
 
     def __init__(self, settings: Settings, now: Callable[[], Slot]) -> None:
-        self._settings, self._now = settings, now
+        self._limits, self._now = settings.jobs, now
         self._jobs: dict[str, Job] = {}
         """By id, in the order of their start."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -133,7 +133,7 @@ class Jobs:
         job = Job(kind, tenant, op, self._now())
         self._jobs[job.id] = job
         loop = asyncio.get_running_loop()
-        overdue = loop.call_later(self._settings.job_timeout, lambda: job.stop(overdue=True))
+        overdue = loop.call_later(self._limits.timeout, lambda: job.stop(overdue=True))
         # In an empty context: the deadline and the fields of the request that starts it are not those of the job.
         task = loop.create_task(job.run(work, self._now), name=f"holdkit-job-{kind}", context=contextvars.Context())
         self._tasks[kind] = task
@@ -174,10 +174,10 @@ class Jobs:
         return [job for job in reversed(self._jobs.values()) if job.tenant == tenant]
 
     def _drop_old(self) -> None:
-        horizon = time.monotonic() - self._settings.job_retention
+        horizon = time.monotonic() - self._limits.retention
         ended = [job for job in self._jobs.values() if job.ended is not None]
         kept = Counter(job.tenant for job in ended)
-        surplus = len(ended) - self._settings.max_jobs
+        surplus = len(ended) - self._limits.max
         for job in ended:  # the oldest first, of the tenant that has the most
             crowding = surplus > 0 and kept[job.tenant] == max(kept.values())
             if crowding or job.ended_at < horizon:

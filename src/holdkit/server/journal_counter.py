@@ -170,7 +170,7 @@ class JournalCounter:
                 return
 
     def _take(self, entry: JournalEntry) -> None:
-        row = entry.entry
+        row = entry.raw.entry
         if row.action is Action.JOURNAL_BASELINE:
             return
         interval = row.slot // SHORTEST

@@ -1,8 +1,8 @@
 """Large answers: built and encoded off the event loop, bounded in bytes while they are under way, and sent in parts.
 
-Theory of operation. A page of rows is read by one of the kernel's few reader threads and ends at `page_bytes`, so what is being read
+Theory of operation. A page of rows is read by one of the kernel's few reader threads and ends at `answers.page_bytes`, so what is being read
 is bounded by itself. What has been read waits to be encoded, and then for its client to take it; a client may take its time. So
-before a large answer is built, its bytes are taken from `answer_bytes`, which tenants and API keys share (`Shares`), and they are
+before a large answer is built, its bytes are taken from `answers.max_bytes`, which tenants and API keys share (`Shares`), and they are
 released when the client has taken the last part. An answer that finds no room is refused with 503, before anything else is done
 for it.
 
@@ -19,8 +19,9 @@ from typing import Any, Final, TypeVar
 
 from ..wire.fields import encode
 from ..wire.problems import Problem
+from .http_settings import KIB
 from .request import JSON, Answer, Headers, Message, Request, Send, answer
-from .settings import KIB, Settings
+from .settings import Settings
 from .shares import Shares
 
 LARGE: Final = 64 * KIB
@@ -37,7 +38,7 @@ class LargeAnswers:
     """The large answers that are under way in this process."""
 
     def __init__(self, settings: Settings) -> None:
-        self.shares = Shares(settings.answer_bytes, divided=not settings.open)
+        self.shares = Shares(settings.answers.max_bytes, divided=not settings.open)
         self._threads = ThreadPoolExecutor(ENCODERS, thread_name_prefix="holdkit-encoder")
 
     async def page(self, request: Request, size: int, make: Callable[[], Any]) -> Answer:

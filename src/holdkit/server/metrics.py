@@ -1,5 +1,5 @@
 """The server's counters, and their form for Prometheus. No label contains text from a caller, except the ids of pools that the setting
-`metric_pools` names."""
+`metrics.pools` names."""
 
 from __future__ import annotations
 

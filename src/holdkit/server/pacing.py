@@ -43,7 +43,8 @@ class Pacing:
     """Who was active last, and whose costly request runs."""
 
     def __init__(self, settings: Settings) -> None:
-        self._costly, self._pace, self._most = settings.costly, settings.pace, settings.max_costly
+        rates = settings.rates
+        self._costly, self._pace, self._most = rates.costly, rates.pace, rates.max_costly
         self._tenant, self._seen, self._other_seen = "", float("-inf"), float("-inf")
         """The tenant that was active last, when, and when any other was."""
         self._dear: dict[str, float] = {}

@@ -107,7 +107,8 @@ class SealedPositions(PlainPositions):
 
     def cursor_behind(self, entry: JournalEntry) -> str:
         """The cursor that resumes after an entry, sealed."""
-        before, lane = entry.read_before, entry.position.lane
+        raw = entry.raw
+        before, lane = raw.read_before, raw.row.lane
         known, packed = self._packed
         if known is not before:  # the entries of a page come in runs that share it, and there may be a thousand lanes
             packed = self._pack(before)
@@ -115,8 +116,8 @@ class SealedPositions(PlainPositions):
         if lane >= len(packed) // _LANE:
             packed = self._pack({**before, lane: (0, "")})
         body = bytearray(packed)
-        struct.pack_into(">QQ", body, lane * _LANE, entry.position.seq, int(entry.seen or "0", 16))
-        return self._sealed(bytes(body), entry.generation)
+        struct.pack_into(">QQ", body, lane * _LANE, raw.row.seq, int(raw.seen or "0", 16))
+        return self._sealed(bytes(body), raw.generation)
 
     def show(self, cursor: str) -> str:
         """A cursor, sealed. Each call gives another text."""

@@ -76,9 +76,9 @@ class Connection(HttpToolsProtocol):
         self._unsent_since = 0.0
         self._lingers_until: float | None = None
         self._linger_bytes = LINGER_BYTES
-        settings = listener.settings
-        self._max_head = settings.max_headers + settings.max_query
-        self._max_pipelined = settings.max_pipelined
+        requests = listener.settings.requests
+        self._max_head = requests.max_headers + requests.max_query
+        self._max_pipelined = listener.limits.max_pipelined
 
     # The connection
 
@@ -115,7 +115,7 @@ class Connection(HttpToolsProtocol):
 
     def check(self, now: float) -> None:
         """Enforce the timeouts. Called a few times per shortest timeout."""
-        settings, transport = self.listener.settings, self.transport
+        limits, transport = self.listener.limits, self.transport
         unsent, closing = transport.get_write_buffer_size(), transport.is_closing()
         if not unsent and not closing:
             self._unsent = None
@@ -123,13 +123,13 @@ class Connection(HttpToolsProtocol):
                 if now > self._lingers_until:
                     transport.close()
             elif self._in_message:
-                if not self.flow.read_paused and now - self.since > settings.receive_timeout:
+                if not self.flow.read_paused and now - self.since > limits.receive_timeout:
                     transport.abort()
             elif self in self.listener.idle and now - self.since > self._idle_timeout:
                 transport.close()
         elif self._unsent is None or unsent <= self._unsent - MIN_PROGRESS:
             self._unsent, self._unsent_since = unsent, now
-        elif now - self._unsent_since > settings.write_timeout:
+        elif now - self._unsent_since > limits.write_timeout:
             self.listener.dropped += 1
             transport.abort()
         else:
@@ -137,8 +137,8 @@ class Connection(HttpToolsProtocol):
 
     @property
     def _idle_timeout(self) -> float:
-        settings = self.listener.settings
-        return settings.keep_alive if self._answered else settings.receive_timeout
+        limits = self.listener.limits
+        return limits.keep_alive if self._answered else limits.receive_timeout
 
     def resume_writing(self) -> None:
         """Most of what was unsent has been taken."""

@@ -9,7 +9,7 @@ expire, resize, archive, and all that removes) adds to the estimate and is never
 units held that nobody can give back.
 
 A table that is bounded for all tenants together (`max_pools`, `max_holds`, `max_operations`: on the memory engine, or
-where an operator has set them) is divided in the same way: one tenant may have `table_share` of it, so that it cannot fill it alone.
+where an operator has set them) is divided in the same way: one tenant may have `tenants.table_share` of it, so that it cannot fill it alone.
 
 A tenant is counted before others when this server's own estimate has reached an eighth of the quota, and when it begins to refuse. So
 one server exceeds a quota by the requests under way, and n servers together by about n eighths. Until the first count is over (at the
@@ -141,9 +141,10 @@ class Quotas:
         settings: Settings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._executor, self._directory, self._every = executor, directory, settings.usage_every
-        self._default = Quota(bytes=settings.quota_bytes, rows=settings.quota_rows)
-        self._share = settings.table_share
+        self._executor, self._directory, self._every = executor, directory, settings.upkeep.usage_every
+        tenants = settings.tenants
+        self._default = Quota(bytes=tenants.quota_bytes, rows=tenants.quota_rows)
+        self._share = tenants.table_share
         self._clock = clock
         self._counter = CheckpointedCounter(executor)
         self._journal = asyncio.Lock()

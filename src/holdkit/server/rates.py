@@ -30,7 +30,8 @@ from ..wire.holds import NewConsume, NewHoldInLine
 from ..wire.items import MAX_SEATS, AddItems, BestItems, EndItems, ReadItems, RemoveSeats, ReopenItems, ReserveItems
 from ..wire.problems import Problem
 from ..wire.windows import ReadWindows, WindowConsume, Windowed, WindowHold
-from .settings import KIB, Settings
+from .http_settings import KIB
+from .settings import Settings
 
 MOST_BUCKETS: Final = 10_000
 """Buckets of each kind that are kept: beyond that those that are full go, which changes nothing for anybody."""
@@ -116,9 +117,10 @@ class Rates:
     """All limits of a request's caller."""
 
     def __init__(self, settings: Settings) -> None:
-        self._keys = RateLimit("the API key", settings.rate, settings.burst)
-        self._tenants = RateLimit("the tenant", settings.tenant_rate, settings.tenant_burst)
-        self._bytes = RateLimit("the tenant", settings.tenant_byte_rate, settings.tenant_byte_burst, "bytes")
+        rates = settings.rates
+        self._keys = RateLimit("the API key", rates.key, rates.key_burst)
+        self._tenants = RateLimit("the tenant", rates.tenant, rates.tenant_burst)
+        self._bytes = RateLimit("the tenant", rates.tenant_bytes, rates.tenant_bytes_burst, "bytes")
 
     def admit(self, key: str, tenant: str) -> None:
         """Charge the first token of a request, or raise `Problem`."""

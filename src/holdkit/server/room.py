@@ -4,7 +4,7 @@ Theory of operation
 -------------------
 
 A full disk stops everybody: the holds that are there can neither be confirmed nor released, because each answer is an entry of the
-journal. So the server keeps `min_free` bytes for what ends or shrinks. While less is free, it turns away requests that would store
+journal. So the server keeps `journal.min_free` bytes for what ends or shrinks. While less is free, it turns away requests that would store
 something new (`grows`) with 507 `storage_full`, before the kernel sees them, so they settle no operation id. What exists can be
 confirmed, released, extended, returned, swept, archived and erased, and a record or a set of budgets that exists can be replaced: sagas
 finish, followers move on, and an operator can lower a budget.
@@ -126,7 +126,7 @@ class Room:
         free = 0 if self._space is None else self._space.free
         if state == "full":
             log.warning(
-                "%d MiB of the data's disk are free, less than min_free: nothing new is stored until there is room",
+                "%d MiB of the data's disk are free, less than journal.min_free: nothing new is stored until there is room",
                 free >> 20,
                 extra={"event": "disk_full", "free": free},
             )

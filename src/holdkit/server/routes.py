@@ -216,7 +216,7 @@ ROUTES: Final = (
           body=ChangeQuota, retry_key="optional", kind="set_quota", answer=TenantAnswer, summary="Give a tenant a storage quota of its own"),
     Route(method="GET", path="/v1/tenants/{tenant}/export", handler=tenants.export_tenant, scope="admin", operator=True,
           kind="export_tenant", answer=str, media="application/x-ndjson", reasons=("export_running",),
-          summary="The journal of a tenant as JSON lines, for holdkit import"),
+          summary="The journal of a tenant as JSON lines, for holdkit admin import"),
     Route(method="DELETE", path="/v1/tenants/{tenant}", handler=tenants.delete_tenant, scope="admin", operator=True,
           body=DeleteTenant, retry_key="optional", status=202, kind="delete_tenant", answer=DeletionJob,
           reasons=("tenant_active", "job_running"), summary="Start a job that deletes a disabled tenant"),

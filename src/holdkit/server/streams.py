@@ -1,6 +1,6 @@
 """Event streams: the journal as server-sent events, or summaries of what changed. Both end when the server stops.
 
-A stream reads the journal at its client's pace; nothing is queued. A client that reads nothing for `stream_timeout` seconds
+A stream reads the journal at its client's pace; nothing is queued. A client that reads nothing for `streams.timeout` seconds
 is disconnected, and continues with `Last-Event-ID`.
 
 A stream lasts longer than the check that admitted it. So each time the API keys are refreshed, the request of every open stream is
@@ -33,9 +33,9 @@ from ..wire.pools import pool_answer
 from ..wire.problems import Problem
 from ..wire.stats import Bye, Hello, Summary
 from .feed import Feed
+from .http_settings import KIB
 from .large_answers import LARGE
 from .request import CLOSE_CONNECTION, Message, Request, Send
-from .settings import KIB
 from .shares import Shares
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ async def _content(stream: Stream) -> AsyncGenerator[bytes, None]:
 
 
 async def _send(request: Request, content: AsyncGenerator[bytes, None], send: Send) -> None:
-    settings = request.running.settings
+    limits = request.running.settings.streams
     open_still = False
 
     async def forward(message: Message) -> None:
@@ -175,9 +175,9 @@ async def _send(request: Request, content: AsyncGenerator[bytes, None], send: Se
         async with aclosing(content):
             response = EventSourceResponse(
                 content,
-                ping=settings.ping_every,
-                send_timeout=settings.stream_timeout,
-                headers=dict([*request.running.plain_headers(request), (PING_EVERY, f"{settings.ping_every:g}")]),
+                ping=limits.ping_every,
+                send_timeout=limits.timeout,
+                headers=dict([*request.running.plain_headers(request), (PING_EVERY, f"{limits.ping_every:g}")]),
             )
             await response(request.scope, request.receive, forward)
         if open_still:  # the server stopped in the middle of the stream
@@ -186,8 +186,8 @@ async def _send(request: Request, content: AsyncGenerator[bytes, None], send: Se
         log.warning(
             "stream %s dropped: its client read nothing for %g s",
             request.id,
-            settings.stream_timeout,
-            extra={"event": "stream_dropped", "request_id": request.id, "seconds": settings.stream_timeout},
+            limits.timeout,
+            extra={"event": "stream_dropped", "request_id": request.id, "seconds": limits.timeout},
         )
         await _close_connection(request)
     except OSError:
@@ -266,7 +266,7 @@ async def summaries(stream: Stream, feed: Feed) -> AsyncGenerator[bytes, None]:
             actions = {name: count - seen[name] for name, count in sorted(feed.actions.items()) if count != seen[name]}
             seen = Counter(feed.actions)
             yield sse("summary", encode(_summary(request, feed, pools, removed, actions, reset=reset)))
-            await asyncio.sleep(request.running.settings.summary_every)
+            await asyncio.sleep(request.running.settings.streams.summary_every)
         yield stream.bye or sse("bye", b"{}")
     finally:
         feed.watchers -= 1

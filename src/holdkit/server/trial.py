@@ -24,7 +24,7 @@ from ..faces.opening import connect
 from ._sync.keystore import Keys
 from .sample_faces import FaceTraffic, Receiver
 from .samples import add_keys, fill
-from .settings import Delivery, Settings
+from .settings import Settings, Webhooks
 from .traffic import POOLS, SEATS, SOLD, Traffic
 from .uvicorn_server import server
 
@@ -86,7 +86,7 @@ def _serve(folder: Path, port: int, *, traffic: bool, kept: bool) -> None:
             receiver.start(address, key)
             faces.start()
 
-    settings = Settings(webhooks=Delivery(allowed=frozenset(["127.0.0.1"] if traffic else [])))
+    settings = Settings(webhooks=Webhooks(allowed=frozenset(["127.0.0.1"] if traffic else [])))
     made = server(url, port=port, pepper=pepper, settings=settings, started=started)
     try:
         made.run()

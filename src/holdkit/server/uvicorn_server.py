@@ -6,7 +6,7 @@ uvicorn lacks.
 
 SIGTERM: for `drain` seconds the server reports on `/readyz` that it stops, and serves everything; it asks clients to close their
 connections, so that they come back elsewhere. Then it accepts no more, ends its streams, finishes running requests within
-`stop_timeout`, and exits. SIGINT does the same without draining, and a second signal stops the server at once.
+`requests.stop_timeout`, and exits. SIGINT does the same without draining, and a second signal stops the server at once.
 
 SIGHUP, or a change of the certificate's files: the server reads them into a new TLS context, which new connections use. If that
 fails, because a file is broken or only one of the two has been replaced yet, it logs why and keeps the old one.
@@ -158,7 +158,7 @@ class Server(uvicorn.Server):
         stopping = await super().on_tick(counter)
         now, settings = self.servers[0].loop.time(), self.application.settings
         if not stopping:
-            if settings.certificate_check and now - self._looked >= settings.certificate_check:
+            if settings.tls.check_every and now - self._looked >= settings.tls.check_every:
                 self._looked = now
                 self.reread_certificate(only_changed=True)
             return False
@@ -226,8 +226,10 @@ def server(
         proxy_headers=False,
         ws="none",
         backlog=512,
-        headers=[("Strict-Transport-Security", f"max-age={chosen.hsts}")] if certificate and chosen.hsts else [],
-        timeout_graceful_shutdown=max(1, round(chosen.stop_timeout)),
+        headers=[("Strict-Transport-Security", f"max-age={chosen.tls.hsts}")]
+        if certificate and chosen.tls.hsts
+        else [],
+        timeout_graceful_shutdown=max(1, round(chosen.requests.stop_timeout)),
         ssl_certfile=None if certificate is None else str(certificate),
         ssl_keyfile=None if private_key is None else str(private_key),
     )

@@ -8,6 +8,8 @@ from msgspec import Meta, Struct
 
 from ..core.commands import Overage
 from ..core.model import Slot
+from ..faces.allowances import Usage
+from ..kernel.times import moment
 from .fields import Body, Span, Time, Token, Total
 
 Spent: TypeAlias = Annotated[
@@ -113,3 +115,19 @@ class UsagePage(Struct):
 
     items: list[UsageAnswer]
     server_time: Time
+
+
+def usage_answer(usage: Usage) -> UsageAnswer:
+    """The usage of a window as a document."""
+    return UsageAnswer(
+        usage.budget,
+        usage.per,
+        moment(usage.opens),
+        usage.opens,
+        moment(usage.closes),
+        usage.closes,
+        usage.total,
+        usage.held,
+        usage.consumed,
+        usage.available,
+    )

@@ -7,9 +7,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ..core.model import Pool, Slot
+from ..core.model import Slot
 from ..core.pages import Page
 from ..faces.catalog import FaceName, Present, StoredResource, StoredRoom, StoredWindow
+from ..kernel.pool import Pool
 from .fields import Limit, Time, at
 
 Name: TypeAlias = Annotated[
@@ -137,10 +138,6 @@ class ResourcePage(Struct):
     server_time: Time
 
 
-def _closes(pool: Pool) -> datetime | None:
-    return None if pool.closes is None else at(pool.closes)
-
-
 def calendar_page(rooms: Page[StoredRoom], now: datetime) -> CalendarPage:
     """Rooms as a document."""
     items = [
@@ -150,16 +147,15 @@ def calendar_page(rooms: Page[StoredRoom], now: datetime) -> CalendarPage:
 
 
 def _cell(key: str, pool: Pool, now: datetime) -> CellAnswer:
-    closes = _closes(pool)
-    available = 0 if closes is not None and closes <= now else pool.available
-    return CellAnswer(key, pool.id, pool.total, pool.held, pool.consumed, available, closes, pool.closes)
+    available = 0 if pool.closes is not None and pool.closes <= now else pool.available
+    return CellAnswer(key, pool.id, pool.total, pool.held, pool.consumed, available, pool.closes, pool.raw.closes)
 
 
 def window_page(windows: Page[StoredWindow], now: datetime) -> StoredWindowPage:
     """Windows as a document."""
     items = [
         StoredWindowAnswer(
-            one.client, one.budget, one.per, at(one.opens), one.opens, _closes(one.pool), one.pool.closes,
+            one.client, one.budget, one.per, at(one.opens), one.opens, one.pool.closes, one.pool.raw.closes,
             one.pool.id, one.pool.total, one.pool.held, one.pool.consumed, one.pool.available,
         )
         for one in windows
@@ -172,7 +168,7 @@ def resource_page(resources: Page[StoredResource], now: datetime) -> ResourcePag
     items = [
         ResourceAnswer(
             one.key, one.window, one.pool.id, one.pool.total, one.pool.held, one.pool.consumed, one.pool.available,
-            _closes(one.pool), one.pool.closes,
+            one.pool.closes, one.pool.raw.closes,
         )
         for one in resources
     ]  # fmt: skip

@@ -10,7 +10,8 @@ from ..core.entries import Action, RefusedCommand
 from ..core.entries import Effect as Moved
 from ..core.keyed import CLAIMS
 from ..core.model import Slot
-from ..kernel.results import JournalEntry
+from ..kernel.journal import JournalEntry, RawEntry
+from ..kernel.times import with_datetimes
 from .fields import AllTenants, Limit, PositionText, ShowPosition, Tenant, Time, Version, at
 from .pools import PoolAnswer, pool_answer
 
@@ -150,30 +151,58 @@ class EntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tenant: Tenant = None
 
 
+class SentEntry(RawEntry, frozen=True, kw_only=True):
+    """An entry as a server sent it. `entry` has neither hold, change nor record, so there is no digest, and `row` has no text."""
+
+    document: EntryAnswer
+
+    @property
+    def position_text(self) -> str:
+        """The position as the server shows it."""
+        return self.document.position
+
+    @property
+    def cursor(self) -> str:
+        """The cursor behind this entry, which the server reads."""
+        return self.document.cursor
+
+    @property
+    def before(self) -> dict[str, Any]:
+        """What changed, before."""
+        return with_datetimes(self.document.before)
+
+    @property
+    def after(self) -> dict[str, Any]:
+        """The hold, record or limits after the change."""
+        return with_datetimes(self.document.after)
+
+
 def entry_answer(
     entry: JournalEntry, show: ShowPosition, cursor: str, *, with_tenant: bool = False, labels: bool = True
 ) -> EntryAnswer:
     """A journal entry as a document; `show` spells its position for the caller. Without `labels` it has no keys of claims."""
+    raw = entry.raw
+    stored = raw.entry
     return EntryAnswer(
-        position=show(entry.position),
+        position=show(raw.position),
         cursor=cursor,
-        action=entry.action.value,
-        slot=entry.slot,
-        at=at(entry.slot),
-        subject=entry.subject,
-        actor=entry.actor,
-        client_id=entry.client_id,
-        correlation_id=entry.correlation_id,
-        reason=entry.reason,
+        action=stored.action.value,
+        slot=stored.slot,
+        at=at(stored.slot),
+        subject=stored.subject,
+        actor=stored.actor,
+        client_id=stored.client_id,
+        correlation_id=stored.correlation_id,
+        reason=stored.reason,
         op=entry.op,
-        forced=entry.forced,
-        part=entry.part,
-        pools=[_effect(effect, labels=labels) for effect in entry.pools],
-        before=entry.before,
-        after=_shown(entry.after),
-        refused=None if entry.refused is None else _refused(entry.refused),
-        trace=entry.trace,
-        tenant=entry.tenant if with_tenant else None,
+        forced=stored.forced,
+        part=stored.part,
+        pools=[_effect(effect, labels=labels) for effect in stored.effects],
+        before=raw.before,
+        after=_shown(raw.after),
+        refused=None if stored.refused is None else _refused(stored.refused),
+        trace=stored.trace,
+        tenant=stored.tenant if with_tenant else None,
     )
 
 
@@ -202,8 +231,7 @@ def _refused(refused: RefusedCommand) -> RefusedAnswer:
 
 def _shown(fields: dict[str, Any]) -> dict[str, Any]:
     metadata = fields.get("metadata")
-    shown = {name: value for name, value in fields.items() if name != "tenant"}
-    return shown | {"metadata": Raw(metadata.encode())} if isinstance(metadata, str) else shown
+    return fields | {"metadata": Raw(metadata.encode())} if isinstance(metadata, str) else fields
 
 
 class EntryPage(Struct):

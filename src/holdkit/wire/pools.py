@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import Meta, Struct
 
 from ..core.model import Line, Pool
-from .fields import Body, Limit, PoolId, Quantity, Tenant, Time, Total
+from .fields import Body, Limit, PoolId, Quantity, Tenant, Time, Total, at
 
 PerAccount: TypeAlias = Annotated[
     Quantity | None,
@@ -94,6 +94,7 @@ class PoolAnswer(Struct, kw_only=True, omit_defaults=True):
     per_account: PerAccount
     line: LineKind
     children: Annotated[int, Meta(description="pools directly below it")]
+    closes: Annotated[Time | None, Meta(description="when its window ends; left out if it has none")] = None
     tenant: Tenant = None
 
 
@@ -155,5 +156,6 @@ def _fields(pool: Pool, with_tenant: bool) -> dict[str, Any]:
         "per_account": pool.per_account,
         "line": pool.line,
         "children": pool.children,
+        "closes": None if pool.closes is None else at(pool.closes),
         "tenant": pool.tenant if with_tenant else None,
     }

@@ -11,7 +11,8 @@ from msgspec.structs import asdict
 from ..core.model import Slot
 from ..faces.saga_records import SagaError, SagaEvent, SagaRecord
 from ..faces.saga_steps import Phase
-from .fields import Body, Limit, Time, at
+from ..kernel.times import moment
+from .fields import Body, Limit, Time
 
 
 class SagasQuery(Struct, forbid_unknown_fields=True):
@@ -115,16 +116,16 @@ def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:
         intent=saga.intent,
         result=saga.result,
         resolved=saga.resolved,
-        begun_slot=saga.begun_slot,
-        begun_at=at(saga.begun_slot),
-        since_slot=saga.since_slot,
-        since=at(saga.since_slot),
-        leased_until_slot=saga.leased_until_slot,
-        leased_until=at(saga.leased_until_slot) if saga.leased_until_slot else None,
+        begun_slot=moment(saga.begun_at),
+        begun_at=saga.begun_at,
+        since_slot=moment(saga.since),
+        since=saga.since,
+        leased_until_slot=0 if saga.leased_until is None else moment(saga.leased_until),
+        leased_until=saga.leased_until,
         server_time=now,
     )
 
 
 def saga_event_answer(event: SagaEvent) -> SagaEventAnswer:
     """An event of a saga as a document."""
-    return SagaEventAnswer(**asdict(event), at=at(event.slot))
+    return SagaEventAnswer(**asdict(event), slot=moment(event.at))

@@ -10,7 +10,7 @@ import pytest
 import holdkit
 from holdkit import Allowance
 from holdkit.core.model import SECOND
-from holdkit.kernel.times import datetime_of
+from holdkit.kernel.times import datetime_of, moment
 from tests.support.threads import CallerThreads, wait_until
 
 TTL = 3000.0
@@ -76,7 +76,7 @@ def test_a_budget_says_when_to_come_back(hk: Any, postgres_url: str) -> None:
         budgets.consume("client", 1)
     (usage,) = budgets.usage("client")
     assert usage.consumed == 10
-    left = (usage.closes_slot - database_slot(postgres_url)) / SECOND
+    left = (moment(usage.closes) - database_slot(postgres_url)) / SECOND
     assert refused.value.retry_after is not None
     assert abs(refused.value.retry_after - left) < SLACK
     assert 0 < refused.value.retry_after <= 7 * 86_400
@@ -145,7 +145,7 @@ def test_who_meets_a_driven_saga_hears_how_long(hk: Any, postgres_url: str) -> N
     assert done.phase == "done"
     (heard,) = saga.heard
     told(heard)
-    assert abs(done.since_slot - database_slot(postgres_url)) < SLACK * SECOND
+    assert abs(moment(done.since) - database_slot(postgres_url)) < SLACK * SECOND
     assert hk.sagas.stuck("5m") == []
 
 

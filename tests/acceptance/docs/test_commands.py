@@ -25,6 +25,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 import holdkit
 from holdkit.cli.root import root
 from holdkit.contrib.fastapi import Holdkit, RequestKernel
+from holdkit.kernel.hints import NEXT
 from tests.acceptance.docs.pages import PAGES, ROOT, backticked, blocks
 from tests.support.frameworks import alchemy_url
 
@@ -134,6 +135,10 @@ def test_from_sqlite_to_postgresql(tmp_path: Path, postgres_url: str) -> None:
         assert counts[1:] == [1, 1]
 
 
+EXAMPLE = r"^ {6}(?:.*\()?(holdkit [a-z][^)\n]*)"
+"""A command in a help text."""
+
+
 def fault(line: str) -> str | None:
     """What is wrong with the names of a command and its options; it may lack arguments, as in running text."""
     _, *arguments = shlex.split(re.sub(r"\[[^]]*\]", "", line), comments=True)
@@ -168,11 +173,27 @@ def test_every_command_and_option_exists(capsys: pytest.CaptureFixture[str]) -> 
     assert "--unit" in str(fault("holdkit hold gpu --unit 2"))
 
 
+def test_every_command_that_a_message_or_a_help_names_exists() -> None:
+    sources = [path for path in (ROOT / "src").rglob("*.py") if "_sync" not in path.parts]
+    joined = [re.sub(r'"\s*\n\s*f?"', "", path.read_text("utf-8")) for path in sources]
+    said = [found for text in joined for found in re.findall(r"`(holdkit [a-z][^`\n]*)`", text)]
+    said += [found for hint in NEXT.values() for found in re.findall(r"holdkit [a-z]+[^,;]*", hint.cli)]
+    assert len(said) > 40
+    assert [line for line in said if line not in OTHERS and str(fault(line)).startswith("there is no command")] == []
+    pages = [path.read_text("utf-8") for path in (ROOT / "src/holdkit/cli").glob("*.py")]
+    examples = [
+        re.split(r" (?:&&|[|>]) ", found)[0] for text in pages for found in re.findall(EXAMPLE, text, re.MULTILINE)
+    ]
+    assert len(examples) > 100
+    assert {line: wrong for line in examples if (wrong := fault(line)) is not None} == {}
+
+
 def test_settings_in_three_places(tmp_path: Path) -> None:
     (file,) = shown("docs/operating.md", "toml")
     values = msgspec.toml.decode(file)
-    names = {*values} - {"webhooks"} | {f"webhooks.{name}" for name in values["webhooks"]}
-    assert names == {"max_body", "webhooks.seconds"}
+    tables = {table: {*names} for table, names in values.items() if isinstance(names, dict)}
+    assert tables == {"requests": {"max_body"}, "webhooks": {"seconds"}}
+    assert {*values} - {*tables} == {"drain"}
     (tmp_path / "holdkit.toml").write_text(file)
     (environment,) = [one for one in shown("docs/operating.md", "sh") if "HOLDKIT_SERVER_" in one]
     asked = "holdkit doctor --url sqlite:///holds.db --settings"

@@ -104,7 +104,7 @@ def test_archives_are_read(version: str, tmp_path: Path) -> None:
 def test_exports_are_imported(version: str, tmp_path: Path) -> None:
     expected = stored("export", version)
     url = f"sqlite:///{tmp_path / 'new.db'}"
-    arguments = ["import", "--url", url, str(unpack_export(version, tmp_path))]
+    arguments = ["admin", "import", "--url", url, str(unpack_export(version, tmp_path))]
     subprocess.run([sys.executable, "-m", "holdkit", *arguments], check=True, capture_output=True)
     with holdkit.connect(url, clock=FakeClock(expected.slot)) as hk:
         assert {id: hk.get(id).state for id in expected.states} == expected.states

@@ -90,9 +90,9 @@ def test_records_have_no_pool_to_order_them(shop: Shop) -> None:
         with shop.connect() as tx:
             shop.hk.admin.records.put("note", "n", f"{2 * number}", tx=tx)
             shop.hk.admin.records.put("note", "n", f"{2 * number + 1}", tx=tx)
-    bodies = [entry.entry.record.body for entry in shop.hk.journal.history("note/n") if entry.entry.record]
+    bodies = [entry.raw.entry.record.body for entry in shop.hk.journal.history("note/n") if entry.raw.entry.record]
     assert bodies == [str(number) for number in range(16)]
-    assert [e.entry.record.body for e in shop.told() if e.entry.record] == bodies
+    assert [e.raw.entry.record.body for e in shop.told() if e.raw.entry.record] == bodies
     assert shop.hk.admin.verify().ok
 
 
@@ -132,8 +132,8 @@ def test_an_expiry_that_waited_for_a_callers_comes_behind_it(shop: Shop, turned:
         callers.start(lambda: shop.plain(PlaceHold(legs=(Leg(there, 1),), ttl=3600 * SECOND)))  # returns the other
         wait_until(lambda: _someone_waits(shop.url))
     assert isinstance(callers.join()[0], Done), callers.results[0]
-    home = [entry for entry in shop.told() if entry.subject == hold.id and not entry.entry.part]
-    assert {entry.position.lane for entry in home} == {lane_of_hold(hold.id, 4)}
+    home = [entry for entry in shop.told() if entry.subject == hold.id and not entry.raw.entry.part]
+    assert {entry.raw.position.lane for entry in home} == {lane_of_hold(hold.id, 4)}
     assert [str(entry.action) for entry in home] == ["hold.held", "hold.expired", "leg.returned"]
     assert shop.hk.admin.verify().ok
 
@@ -197,7 +197,7 @@ class Traffic:
 def by_hold(entries: list[holdkit.JournalEntry]) -> dict[str, list[str]]:
     told: dict[str, list[str]] = {}
     for entry in entries:
-        if entry.action.startswith("hold") and not entry.entry.part:
+        if entry.action.startswith("hold") and not entry.raw.entry.part:
             told.setdefault(entry.subject, []).append(str(entry.action))
     return told
 

@@ -45,8 +45,8 @@ def contents(hk: holdkit.Kernel) -> Any:
         [[hold.id for hold in hk.holds(entity=f"user:{number}")] for number in range(6)],
         [hk.accounts.usage(f"customer:{number}") for number in range(6)],
         hk.admin.records.list("note"),
-        [(one.entry, one.position) for one in hk.journal.follow(wait=False, tenant=holdkit.journal.ALL)],
-        [[one.entry for one in hk.history(hold.id)] for hold in hk.holds(limit=100)],
+        [(one.raw.entry, one.position) for one in hk.journal.follow(wait=False, tenant=holdkit.journal.ALL)],
+        [[one.raw.entry for one in hk.history(hold.id)] for hold in hk.holds(limit=100)],
         hk.admin.limits(),
         [hk.hold("p", 1, ttl="1d", account=f"customer:{number}", entity=f"user:{number}", op=f"op{number}", token="me")
          for number in range(6)],

@@ -94,7 +94,7 @@ def effects_by_attempt(journal: Iterable[Effect]) -> dict[str, list[Effect]]:
     found: dict[str, list[Effect]] = defaultdict(list)
     promised = set(EFFECTS.values())
     for entry in journal:
-        if entry.correlation_id is not None and not entry.part and entry.action in promised:
+        if entry.correlation_id is not None and not entry.raw.part and entry.action in promised:
             found[entry.correlation_id].append(entry)
     return found
 
@@ -126,7 +126,7 @@ def same(line: Line, entry: Effect) -> bool:
     """Whether the answer named this hold, and this position if any. (A consume has two entries, and names the second.)"""
     if line.hold and line.hold != entry.subject:
         return False
-    position = (entry.position.lane, entry.position.seq)
+    position = (entry.raw.row.lane, entry.raw.row.seq)
     return not line.seq or line.verb == "consume" or (line.lane, line.seq) == position
 
 
@@ -136,7 +136,7 @@ def check_sums(hk: holdkit.Kernel, journal: Sequence[Effect], pools: Iterable[st
         for effect in entry.pools:
             if effect.pool.held + effect.pool.consumed > effect.pool.total:
                 verdict.oversold.append(f"{effect.pool.id} at {entry.position}")
-    once = Counter((entry.subject, entry.action) for entry in journal if not entry.part and is_once(entry))
+    once = Counter((entry.subject, entry.action) for entry in journal if not entry.raw.part and is_once(entry))
     verdict.doubled += [
         f"{action} of {subject} {times} times" for (subject, action), times in once.items() if times > 1
     ]
@@ -151,7 +151,7 @@ def check_times(journal: Sequence[Effect], verdict: Verdict) -> None:
     """Along a pool no slot goes back; nothing is placed or ended while a leg is due; nothing ends after its deadline or expires before it."""
     pools: dict[tuple[str, str], Times] = defaultdict(Times)
     for entry in journal:
-        change = entry.entry.change
+        change = entry.raw.entry.change
         moved = {effect.pool.id for effect in entry.pools}
         if change is not None and not moved:  # an extension moves no units
             moved = {leg.pool for leg in change.legs if leg.held}
@@ -170,7 +170,7 @@ class Times:
 
     def wrong(self, entry: Effect) -> Iterator[str]:
         """What is wrong about the times of the next entry."""
-        action, subject, slot = str(entry.action), entry.subject, entry.slot
+        action, subject, slot = str(entry.action), entry.subject, entry.raw.slot
         if slot < self.slot:
             yield f"{action} of {subject} goes from slot {self.slot} back to {slot}"
         self.slot = slot
@@ -181,7 +181,7 @@ class Times:
             yield f"{action} of {subject} {slot - deadline} slots too late"
         if action in ("hold.held", *ENDS) and self._earliest(slot) <= slot:
             yield f"{action} of {subject}, while a leg is due"
-        after = entry.entry.hold or entry.entry.change
+        after = entry.raw.entry.hold or entry.raw.entry.change
         if after is not None and after.state is State.HELD and after.deadline is not None:
             self.deadlines[subject] = after.deadline
             heapq.heappush(self._order, (after.deadline, subject))
@@ -204,7 +204,7 @@ def check_follower(hk: holdkit.Kernel, lines: Sequence[Line], verdict: Verdict) 
     present name."""
     shown: dict[int, dict[tuple[int, int], str]] = defaultdict(dict)
     lost = [line for line in lines if line.said == "cursor_lost"]
-    there = {(entry.position.lane, entry.position.seq): told_of(entry) for entry in hk.journal.follow(wait=False)}
+    there = {(entry.raw.row.lane, entry.raw.row.seq): told_of(entry) for entry in hk.journal.follow(wait=False)}
     for line in lines:
         if line.said == "shown":
             at = (line.lane, line.seq)

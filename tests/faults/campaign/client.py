@@ -231,7 +231,7 @@ def follow(job: Job, ledger: Ledger, control: Control) -> None:
     names = 0
 
     def show(caller: str, entry: holdkit.JournalEntry) -> None:
-        lane, seq = entry.position.lane, entry.position.seq
+        lane, seq = entry.raw.row.lane, entry.raw.row.seq
         ledger.write(Line(said="shown", at=now(), caller=caller, call=names, lane=lane, seq=seq, words=told_of(entry)))
 
     listen_when_served(hk, partial(show, f"{job.name}.{LISTENER}"))

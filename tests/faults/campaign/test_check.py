@@ -116,7 +116,7 @@ def test_each_check_tells_what_is_new(hk: holdkit.Kernel) -> None:
 
 def shown(entry: holdkit.JournalEntry, call: int = 0) -> Line:
     words = f"{entry.action} {entry.subject} {entry.correlation_id}"
-    at = entry.position
+    at = entry.raw.position
     return Line(said="shown", at=0.0, caller="follower", call=call, lane=at.lane, seq=at.seq, words=words)
 
 
@@ -194,7 +194,7 @@ def test_a_hold_that_ends_after_its_deadline_is_noticed() -> None:
         clock.slot += SECOND
         hk.release(lasting)
         _, _, _, _, released = journal = list(hk.journal.follow(wait=False))
-    released.entry = structs.replace(released.entry, subject=brief.id)
+    released.raw = structs.replace(released.raw, entry=structs.replace(released.raw.entry, subject=brief.id))
     verdict = Verdict()
     check_times([*journal[:3], released], verdict)
     assert [words.partition(" at ")[0] for words in verdict.unsound] == [

@@ -91,39 +91,44 @@ def test_a_line_is_joined_seen_and_left() -> None:
         told(HoldNow, "join", "show", "--ttl", "2h", "--offer-ttl", "5m", "--account", f"customer:{n}")
         for n in (1, 2, 3)
     ]
-    waiting = each(HoldAnswer, "line", "show")
+    waiting = each(HoldAnswer, "pools", "line", "show")
     assert [(one.number, one.account) for one in waiting] == [(1, "customer:1"), (2, "customer:2"), (3, "customer:3")]
-    short = run("line", "show", "--limit", 1)
+    short = run("pools", "line", "show", "--limit", 1)
     assert short.out.splitlines()[1].split()[0] == "1"
-    assert "2 more wait" in short.err
-    assert told(HoldNow, "leave", tickets[0].ticket).state == "released"
-    assert refusal("leave", tickets[1].id).reason == "not_owner"
-    told(HoldNow, "leave", tickets[1].id, "--force", "--reason", "asked twice")
+    assert short.err == "more may follow: go on with --after 1\n"
+    assert [one.number for one in each(HoldAnswer, "pools", "line", "show", "--after", 1)] == [2, 3]
+    assert told(HoldNow, "release", tickets[0].ticket).state == "released"
+    assert refusal("release", tickets[1].id).reason == "not_owner"
+    told(HoldNow, "release", tickets[1].id, "--force", "--reason", "asked twice")
     assert told(PlaceAnswer, "place", tickets[2].ticket).ahead == 0
-    assert refusal("line", "nowhere").reason == "pool_not_found"
+    assert refusal("pools", "line", "nowhere").reason == "pool_not_found"
     assert run("accounts", "list", "--prefix", "customer:").out.split() == ["account", "customer:3"]
 
 
 @pytest.mark.usefixtures("place")
-def test_items_from_adding_to_reopening() -> None:
+def test_items_from_adding_to_freeing() -> None:
     ids = [f"voucher:{n}" for n in (1, 2, 3)]
     added = each(Item, "items", "add", "-", stdin="\n".join(ids) + "\n")
     assert [(one.id, one.state) for one in added] == [(id, "available") for id in ids]
-    held = told(HoldNow, "items", "reserve", *ids[:2], "--ttl", "5m", "--token", "mine")
-    assert told(HoldNow, "items", "reserve", *ids[:2], "--ttl", "5m", "--token", "mine").id == held.id
-    taken = refusal("items", "reserve", *ids[1:], "--ttl", "5m")
+    held = told(HoldNow, "items", "hold", *ids[:2], "--ttl", "5m", "--token", "mine")
+    assert told(HoldNow, "items", "hold", *ids[:2], "--ttl", "5m", "--token", "mine").id == held.id
+    taken = refusal("items", "hold", *ids[1:], "--ttl", "5m")
     assert (taken.reason, taken.details["taken"]) == ("items_taken", [ids[1]])
     assert [one.yours for one in each(Item, "items", "show", *ids, "--token", "mine")] == [True, True, False]
-    assert told(HoldNow, "items", "finalize", held.ticket, "--entity", "order:9").state == "confirmed"
+    assert refusal("items", "confirm", *ids[:2], "--token", "theirs").reason == "not_owner"
+    assert "--token" in refusal("items", "confirm", *ids[:2], code=2).message
+    done = told(HoldNow, "items", "confirm", *ids[:2], "--token", "mine", "--entity", "order:9")
+    assert (done.state, done.entity, done.id) == ("confirmed", "order:9", held.id)
     assert [one.state for one in each(Item, "items", "list", "--prefix", "voucher:")] == [
         "confirmed",
         "confirmed",
         "available",
     ]
-    assert refusal("items", "reopen", ids[0], code=2).field == "reason"
-    assert told(Item, "items", "reopen", ids[0], "--reason", "cancelled").state == "available"
-    last = run("items", "reserve", ids[2]).out.strip()
-    assert told(HoldNow, "items", "release", "-", stdin=last + "\n").state == "released"
+    assert refusal("items", "free", ids[0], code=2).field == "reason"
+    assert told(Item, "items", "free", ids[0], "--reason", "cancelled").state == "available"
+    run("items", "hold", ids[2], "--token", "mine")
+    assert told(HoldNow, "items", "release", "-", "--token", "mine", stdin=ids[2] + "\n").state == "released"
+    assert told(Item, "items", "show", ids[2]).state == "available"
     assert run("items", "list").out.split()[:4] == ["item", "state", "hold", ids[0]]
 
 
@@ -131,10 +136,10 @@ def test_items_from_adding_to_reopening() -> None:
 def test_seats_of_a_section() -> None:
     assert [one.id for one in each(Seat, "seats", "add", "-", stdin=SEATS)] == ["A-1", "A-2", "A-3"]
     assert [one.id for one in each(Seat, "seats", "list", "stalls")] == ["A-1", "A-2", "A-3"]
-    held = told(HoldNow, "items", "best", 2, "--section", "stalls", "--ttl", "5m")
+    held = told(HoldNow, "seats", "hold", 2, "--section", "stalls", "--ttl", "5m")
     assert len(held.legs) == 2
-    assert refusal("items", "best", 2, "--section", "stalls").reason == "items_taken"
-    assert refusal("items", "best", 1, "--section", "attic").reason == "section_not_found"
+    assert refusal("seats", "hold", 2, "--section", "stalls").reason == "items_taken"
+    assert refusal("seats", "hold", 1, "--section", "attic").reason == "section_not_found"
     assert [one.id for one in each(Seat, "seats", "remove", "stalls", "A-3")] == ["A-3"]
     assert [one.id for one in each(Seat, "seats", "list", "stalls")] == ["A-1", "A-2"]
     assert refusal("seats", "add", "-", code=2).code == "seats_missing"
@@ -167,13 +172,11 @@ def test_what_else_there_was_before() -> None:
     for number in range(3):
         run("keys", "make", f"till-{number}")
     assert len(each(EntryAnswer, "journal", "search", "--limit", 2)) == 2, "what is not shown does not count"
-    claim = told(ClaimAnswer, "claim", "reserve", "email", "a@b", "--ttl", "5m")
-    assert (
-        told(ClaimAnswer, "claim", "extend", claim.ticket, "--by", "1m").deadline == (claim.deadline or 0) + 60_000_000
-    )
-    assert told(ClaimAnswer, "claim", "confirm", claim.ticket, "--entity", "user:7").state == "confirmed"
-    assert [one.key for one in each(ClaimAnswer, "claim", "list")] == ["email:a@b"]
-    assert [one.key for one in each(ClaimAnswer, "claim", "list", "--entity", "user:7")] == ["email:a@b"]
+    claim = told(ClaimAnswer, "claims", "hold", "email", "a@b", "--ttl", "5m")
+    assert told(HoldNow, "extend", claim.ticket, "--by", "1m").deadline == (claim.deadline or 0) + 60_000_000
+    assert told(HoldNow, "confirm", claim.ticket, "--entity", "user:7").state == "confirmed"
+    assert [one.key for one in each(ClaimAnswer, "claims", "list")] == ["email:a@b"]
+    assert [one.key for one in each(ClaimAnswer, "claims", "list", "--entity", "user:7")] == ["email:a@b"]
     assert '"pools":[' in run("watch", "--once", "--json").out
     assert run("run", "--pool", "gpu", "--", "true", code=1).err
 
@@ -185,10 +188,10 @@ def test_a_list_that_reached_its_limit_says_where_it_goes_on() -> None:
         run("pools", "create", id, 2)
         run("hold", id, "--ttl", "5m", "--account", id)
         run("items", "add", f"item {id}")
-        run("claim", "reserve", "name", id, "--ttl", "5m")
+        run("claims", "hold", "name", id, "--ttl", "5m")
     run("hold", "c", "--ttl", "5m", "--account", "b")
     for command in (
-        ("pools", "list"), ("items", "list"), ("claim", "list"), ("accounts", "list"), ("accounts", "usage", "b"),
+        ("pools", "list"), ("items", "list"), ("claims", "list"), ("accounts", "list"), ("accounts", "usage", "b"),
     ):  # fmt: skip
         everything = run(*command).out.splitlines()[1:]
         assert run(*command).err == ""
@@ -260,27 +263,27 @@ def test_search_finds_what_has_a_name() -> None:
     told(PoolNow, "pools", "create", "show:42", 5)
     held = told(HoldNow, "consume", "show:42", "--entity", "order:9", "--account", "order:customer")
     each(Item, "items", "add", "order:form")
-    told(ClaimAnswer, "claim", "reserve", "order", "9", "--ttl", "5m")
-    found = told(SearchAnswer, "search", "order:")
+    told(ClaimAnswer, "claims", "hold", "order", "9", "--ttl", "5m")
+    found = told(SearchAnswer, "admin", "search", "order:")
     assert (found.entities, found.accounts, [one.id for one in found.items]) == (
         ["order:9"],
         ["order:customer"],
         ["order:form"],
     )
-    assert [one.key for one in told(SearchAnswer, "search", "order:9").claims] == ["order:9"]
-    assert [one.id for one in told(SearchAnswer, "search", "W:4").pools] == ["show:42"]
-    assert [one.id for one in told(SearchAnswer, "search", held.id[:30]).holds] == [held.id]
-    assert run("search", "show:").out.split()[:4] == ["kind", "name", "pool", "show:42"]
-    assert refusal("search", "", code=2).field in ("text", "q")
+    assert [one.key for one in told(SearchAnswer, "admin", "search", "order:9").claims] == ["order:9"]
+    assert [one.id for one in told(SearchAnswer, "admin", "search", "W:4").pools] == ["show:42"]
+    assert [one.id for one in told(SearchAnswer, "admin", "search", held.id[:30]).holds] == [held.id]
+    assert run("admin", "search", "show:").out.split()[:4] == ["kind", "name", "pool", "show:42"]
+    assert refusal("admin", "search", "", code=2).field in ("text", "q")
 
 
 @pytest.mark.usefixtures("place")
 def test_statistics_have_a_gap_where_nobody_recorded() -> None:
     told(PoolNow, "pools", "create", "show:42", 5)
-    found = told(PoolHistories, "stats", "show:42", "--window", "15m")
+    found = told(PoolHistories, "admin", "stats", "show:42", "--window", "15m")
     assert (found.step, len(found.at), [one.pool for one in found.pools]) == (10, 90, ["show:42"])
-    assert run("stats", "show:42").out.split()[:4] == ["pool", "from", "total", "held"]
-    assert refusal("stats", "show:42", "--window", "2000d", code=2).code == "window_out_of_range"
+    assert run("admin", "stats", "show:42").out.split()[:4] == ["pool", "from", "total", "held"]
+    assert refusal("admin", "stats", "show:42", "--window", "2000d", code=2).code == "window_out_of_range"
 
 
 @pytest.mark.usefixtures("place")
@@ -305,22 +308,28 @@ def operator(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("operator")
 def test_an_operator_maintains_a_server(server: LiveServer, tmp_path: Path) -> None:
-    assert told(LimitsAnswer, "limits").version == told(LimitsAnswer, "limits", "--set", "max_legs=100").version - 1
+    assert (
+        told(LimitsAnswer, "admin", "limits").version
+        == told(LimitsAnswer, "admin", "limits", "--set", "max_legs=100").version - 1
+    )
     assert told(SweepAnswer, "sweep").expired == 0
-    assert told(VerifyAnswer, "verify").ok
-    assert run("verify").out == "every row matches the journal\n"
+    assert told(VerifyAnswer, "admin", "verify").ok
+    assert run("admin", "verify").out == "every row matches the journal\n"
     told(PoolNow, "pools", "create", "gpu", 1, "--exist-ok")
-    assert told(ServerHistory, "stats").recording
-    assert told(TenantAnswer, "tenants", "disable", "acme", "--reason", "unpaid").state == "disabled"
-    assert told(TenantAnswer, "tenants", "quota", "acme", "--rows", 5).quota == Quota(rows=5)
-    assert "acme" in [one.name for one in each(TenantAnswer, "tenants", "list")]
+    assert told(ServerHistory, "admin", "stats").recording
+    assert told(TenantAnswer, "admin", "tenants", "disable", "acme", "--reason", "unpaid").state == "disabled"
+    assert told(TenantAnswer, "admin", "tenants", "quota", "acme", "--rows", 5).quota == Quota(rows=5)
+    assert "acme" in [one.name for one in each(TenantAnswer, "admin", "tenants", "list")]
     told(PoolNow, "pools", "create", "gpu", 1, "--key", server.key("admin", "globex"))
-    for force in ((), ("--force",)):
-        assert told(TransferDocument, "export", tmp_path / "globex.jsonl", "--tenant", "globex", *force).entries == 1
+    for replace in ((), ("--replace",)):
+        assert (
+            told(TransferDocument, "admin", "export", tmp_path / "globex.jsonl", "--tenant", "globex", *replace).entries
+            == 1
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["globex.jsonl"]
-    assert told(DeletedAnswer, "tenants", "delete", "acme", "--confirm", "acme").pools == 0
-    told(TenantAnswer, "tenants", "enable", "acme")
-    assert told(TenantAnswer, "tenants", "show", "acme").state == "active"
+    assert told(DeletedAnswer, "admin", "tenants", "delete", "acme", "--confirm", "acme").pools == 0
+    told(TenantAnswer, "admin", "tenants", "enable", "acme")
+    assert told(TenantAnswer, "admin", "tenants", "show", "acme").state == "active"
 
 
 @pytest.mark.usefixtures("operator")
@@ -347,15 +356,16 @@ def test_webhooks_from_making_to_removal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("repair",), ("seal",), ("migrate",), ("doctor",), ("serve",), ("bench",),
-        ("archive", "--before", "90d", "--to", "away"), ("export", "away"), ("import", "away"), ("backup", "away"),
-        ("restore", "away"),
+        ("admin", "repair",), ("admin", "seal",), ("migrate",), ("doctor",), ("serve",), ("admin", "bench",),
+        ("admin", "archive", "--before", "90d", "--to", "away"), ("admin", "export", "away"), ("admin", "import", "away"),
+        ("admin", "backup", "away"), ("admin", "restore", "away"),
     ],
 )  # fmt: skip
 def test_what_needs_the_data_itself_says_where_to_run_it(command: tuple[str, ...]) -> None:
     error = refusal(*command, code=2)
     assert (error.code, error.field) == ("not_remote", "url")
-    assert f"holdkit {command[0]} works on the database itself" in error.message
+    name = " ".join(command[: 2 if command[0] == "admin" else 1])
+    assert f"holdkit {name} works on the database itself" in error.message
 
 
 @pytest.mark.usefixtures("operator")

@@ -35,14 +35,14 @@ def held(url: str) -> int:
 
 
 def test_there_and_back(url: str, tmp_path: Path) -> None:
-    assert told(TransferDocument, "backup", tmp_path / "copy").entries == 2
+    assert told(TransferDocument, "admin", "backup", tmp_path / "copy").entries == 2
     assert (tmp_path / "copy").stat().st_mode & 0o077 == 0
     run("hold", "gpu", "--ttl", "60s")
     with holdkit.connect(url) as hk:
         cursor = hk.journal.cursor()
-    assert code_of("restore", tmp_path / "copy") == "target_exists"
+    assert code_of("admin", "restore", tmp_path / "copy") == "target_exists"
     assert held(url) == 3, "not by accident"
-    assert told(TransferDocument, "restore", tmp_path / "copy", "--force").entries == 2
+    assert told(TransferDocument, "admin", "restore", tmp_path / "copy", "--replace").entries == 2
     assert held(url) == 2
     with holdkit.connect(url) as hk:
         with pytest.raises(holdkit.errors.CursorLost):
@@ -51,7 +51,7 @@ def test_there_and_back(url: str, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} <= {"copy", "holds", "holds-lock", "holds-gate"}, (
         "nothing is left"
     )
-    run("restore", tmp_path / "copy", "--url", f"sqlite:///{tmp_path}/elsewhere")
+    run("admin", "restore", tmp_path / "copy", "--url", f"sqlite:///{tmp_path}/elsewhere")
     assert held(f"sqlite:///{tmp_path}/elsewhere") == 2
 
 
@@ -74,7 +74,7 @@ def test_while_others_write(url: str, tmp_path: Path) -> None:
         assert begun.wait(120)
         for number in range(3):
             wanted.append(answered)
-            run("backup", tmp_path / f"copy{number}")
+            run("admin", "backup", tmp_path / f"copy{number}")
         stop.set()
         writer.join()
     for number, before in enumerate(wanted):
@@ -85,25 +85,25 @@ def test_while_others_write(url: str, tmp_path: Path) -> None:
 
 
 def test_not_under_the_feet_of_those_who_have_it_open(url: str, tmp_path: Path) -> None:
-    run("backup", tmp_path / "copy")
+    run("admin", "backup", tmp_path / "copy")
     with holdkit.connect(url) as hk:
         hk.hold("gpu", 1, ttl=60)
-        assert "in use" in run("restore", tmp_path / "copy", "--force", code=5).err
+        assert "in use" in run("admin", "restore", tmp_path / "copy", "--replace", code=5).err
         assert hk.pool("gpu").held == 3
-    run("restore", tmp_path / "copy", "--force")
+    run("admin", "restore", tmp_path / "copy", "--replace")
 
 
 def test_bad_usage(url: str, tmp_path: Path, postgres_url: str) -> None:
     (tmp_path / "there").write_text("mine")
-    assert code_of("backup", tmp_path / "there") == "file_exists"
-    assert code_of("backup", tmp_path / "x", "--url", "memory://") == "backup_unsupported"
-    assert code_of("backup", tmp_path / "x", "--url", f"{url}-mistyped") == "url_not_found"
-    assert "pg_dump" in run("backup", tmp_path / "x", "--url", postgres_url, code=2).err
-    assert "pg_dump" in run("restore", tmp_path / "x", "--url", postgres_url, code=2).err
-    assert code_of("restore", tmp_path / "nothing") == "file_not_found"
-    run("backup", tmp_path / "copy")
-    assert code_of("restore", tmp_path, "--url", f"sqlite:///{tmp_path}/x") == "file_malformed"
-    run("backup", tmp_path / "no" / "such" / "place", code=5)
+    assert code_of("admin", "backup", tmp_path / "there") == "file_exists"
+    assert code_of("admin", "backup", tmp_path / "x", "--url", "memory://") == "backup_unsupported"
+    assert code_of("admin", "backup", tmp_path / "x", "--url", f"{url}-mistyped") == "url_not_found"
+    assert "pg_dump" in run("admin", "backup", tmp_path / "x", "--url", postgres_url, code=2).err
+    assert "pg_dump" in run("admin", "restore", tmp_path / "x", "--url", postgres_url, code=2).err
+    assert code_of("admin", "restore", tmp_path / "nothing") == "file_not_found"
+    run("admin", "backup", tmp_path / "copy")
+    assert code_of("admin", "restore", tmp_path, "--url", f"sqlite:///{tmp_path}/x") == "file_malformed"
+    run("admin", "backup", tmp_path / "no" / "such" / "place", code=5)
 
 
 def test_a_damaged_copy_is_no_backup(tmp_path: Path) -> None:
@@ -112,18 +112,18 @@ def test_a_damaged_copy_is_no_backup(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "holds.db") as connection:
         connection.execute("update holdkit_pools set held = 1")
     connection.close()
-    assert "the copy is damaged" in run("backup", tmp_path / "copy", "--url", url, code=5).err
+    assert "the copy is damaged" in run("admin", "backup", tmp_path / "copy", "--url", url, code=5).err
     assert not (tmp_path / "copy").exists()
     (tmp_path / "nonsense").write_bytes(b"nonsense" * 1000)
-    run("restore", tmp_path / "nonsense", "--url", url, "--force", code=5)
+    run("admin", "restore", tmp_path / "nonsense", "--url", url, "--replace", code=5)
     assert (tmp_path / "holds.db").exists(), "what was there stays until the copy is found to be good"
-    run("verify", url, code=6)
+    run("admin", "verify", url, code=6)
 
 
 def test_a_damaged_file_can_be_replaced(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
     run("pools", "create", "gpu", 4, "--url", url)
-    run("backup", tmp_path / "copy", "--url", url)
+    run("admin", "backup", tmp_path / "copy", "--url", url)
     (tmp_path / "holds.db").write_bytes(b"nonsense" * 1000)
-    run("restore", tmp_path / "copy", "--url", url, "--force")
+    run("admin", "restore", tmp_path / "copy", "--url", url, "--replace")
     assert held(url) == 0

@@ -1,5 +1,5 @@
-"""``holdkit catalog`` and ``holdkit pools children``: what the dashboard shows of calendars, budgets, rates, resources and trees of pools,
-the same from a database and from its server."""
+"""``holdkit admin catalog`` and ``holdkit pools list --below``: what the dashboard shows of calendars, budgets, rates,
+resources and trees of pools, the same from a database and from its server."""
 
 from __future__ import annotations
 
@@ -49,60 +49,72 @@ def fill(url: str) -> None:
 
 def everything() -> list[Any]:
     """What each command prints for programs."""
-    present = told(FacesAnswer, "catalog", "faces")
+    present = told(FacesAnswer, "admin", "catalog", "faces")
     assert (present.calendars, present.sections, present.sagas) == (True, True, False)
     named = {
-        face: [one.name for one in each(NameDocument, "catalog", "names", face)]
+        face: [one.name for one in each(NameDocument, "admin", "catalog", "names", face)]
         for face in ("calendars", "budgets", "rates", "resources", "sections")
     }
     assert named == {
         "calendars": ["inn"], "budgets": ["llm"], "rates": ["api"], "resources": ["table"],
         "sections": ["balcony", "the stalls"],
     }  # fmt: skip
-    rooms = each(RoomAnswer, "catalog", "calendar", "inn", BEGIN, "--days", 7)
+    rooms = each(RoomAnswer, "admin", "catalog", "calendar", "inn", BEGIN, "--days", 7)
     assert [(one.room, [(cell.begins, cell.held, cell.available) for cell in one.cells]) for one in rooms] == [
         ("double", [("2099-07-01", 2, 1), ("2099-07-02", 2, 1)]),
         ("suite", [("2099-07-01", 1, 0), ("2099-07-02", 1, 0)]),
     ]
-    windows = each(StoredWindowAnswer, "catalog", "windows", "budgets", "llm")
+    windows = each(StoredWindowAnswer, "admin", "catalog", "windows", "budgets", "llm")
     assert [(one.client, one.budget, one.held, one.total) for one in windows] == [
         ("customer:7", "tokens", 100, 1_000),
         ("customer:8", "tokens", 100, 1_000),
     ]
-    rates = each(StoredWindowAnswer, "catalog", "windows", "rates", "api", "--client", "customer:7")
+    rates = each(StoredWindowAnswer, "admin", "catalog", "windows", "rates", "api", "--client", "customer:7")
     assert [(one.budget, one.consumed) for one in rates] == [("", 5)]
-    tables = each(ResourceAnswer, "catalog", "resources", "table")
+    tables = each(ResourceAnswer, "admin", "catalog", "resources", "table")
     assert sorted((one.key, one.total, one.held) for one in tables) == [('"door"', 6, 2), ('"window"', 6, 2)]
-    below = each(PoolAnswer, "pools", "children", "venue")
+    below = each(PoolAnswer, "pools", "list", "--below", "venue", "--archived")
     assert [(one.id, one.total) for one in below] == [("venue//left", 5), ("venue//right", 5)]
     return [named, rooms, windows, rates, tables, [one.id for one in below]]
 
 
 def people() -> None:
     """What people read, and how a longer list goes on."""
-    assert run("catalog", "calendar", "inn", BEGIN).out.splitlines()[1].split() == [
+    assert run("admin", "catalog", "calendar", "inn", BEGIN).out.splitlines()[1].split() == [
         "double", "2099-07-01", "3", "2", "0", "1", "2099-07-02", "00:00:00",
     ]  # fmt: skip
-    assert "customer:8  tokens  day" in run("catalog", "windows", "budgets", "llm").out
-    assert run("catalog", "windows", "rates", "api").out.splitlines()[1].split()[:3] == ["customer:7", "-", "day"]
-    assert "calendars  yes" in run("catalog", "faces").out
-    first = run("catalog", "names", "sections", "--limit", 1)
+    assert "customer:8  tokens  day" in run("admin", "catalog", "windows", "budgets", "llm").out
+    assert run("admin", "catalog", "windows", "rates", "api").out.splitlines()[1].split()[:3] == [
+        "customer:7",
+        "-",
+        "day",
+    ]
+    assert "calendars  yes" in run("admin", "catalog", "faces").out
+    first = run("admin", "catalog", "names", "sections", "--limit", 1)
     assert first.out.splitlines() == ["sections", "balcony"]
     assert first.err == "there is more: go on with --after balcony\n"
-    assert run("catalog", "names", "sections", "--after", "balcony").out.splitlines() == ["sections", "the stalls"]
-    assert "go on with --after double" in run("catalog", "calendar", "inn", BEGIN, "--limit", 1).err
-    assert "go on with --after venue//left" in run("pools", "children", "venue", "--limit", 1).err
-    assert "go on with --after '" in run("catalog", "resources", "table", "--limit", 1).err, "quoted for a shell"
+    assert run("admin", "catalog", "names", "sections", "--after", "balcony").out.splitlines() == [
+        "sections",
+        "the stalls",
+    ]
+    assert "go on with --after double" in run("admin", "catalog", "calendar", "inn", BEGIN, "--limit", 1).err
+    assert "go on with --after venue//left" in run("pools", "list", "--below", "venue", "--limit", 1).err
+    assert "go on with --after '" in run("admin", "catalog", "resources", "table", "--limit", 1).err, (
+        "quoted for a shell"
+    )
 
 
 def wrong() -> None:
     """Bad input is named as it was typed."""
-    assert "DATE: must be a date such as 2026-07-01" in refusal("catalog", "calendar", "inn", "soon", code=2).message
-    assert "KIND: " in refusal("catalog", "resources", "a/b", code=2).message
-    assert "CALENDAR: must not be empty" in refusal("catalog", "calendar", "", BEGIN, code=2).message
-    assert "'hotels' is not one of" in refusal("catalog", "names", "hotels", code=2).message
-    assert refusal("pools", "children", "nowhere").reason == "pool_not_found"
-    assert each(RoomAnswer, "catalog", "calendar", "nobody's", BEGIN) == []
+    assert (
+        "DATE: must be a date such as 2026-07-01"
+        in refusal("admin", "catalog", "calendar", "inn", "soon", code=2).message
+    )
+    assert "KIND: " in refusal("admin", "catalog", "resources", "a/b", code=2).message
+    assert "CALENDAR: must not be empty" in refusal("admin", "catalog", "calendar", "", BEGIN, code=2).message
+    assert "'hotels' is not one of" in refusal("admin", "catalog", "names", "hotels", code=2).message
+    assert refusal("pools", "list", "--below", "nowhere").reason == "pool_not_found"
+    assert each(RoomAnswer, "admin", "catalog", "calendar", "nobody's", BEGIN) == []
 
 
 def test_the_catalog_is_the_same_from_a_database_and_from_its_server(
@@ -114,7 +126,7 @@ def test_the_catalog_is_the_same_from_a_database_and_from_its_server(
     stored = everything()
     people()
     wrong()
-    assert each(NameDocument, "catalog", "names", "calendars", "--tenant", "acme") == []
+    assert each(NameDocument, "admin", "catalog", "names", "calendars", "--tenant", "acme") == []
     with live_server(url) as server:
         monkeypatch.setenv("HOLDKIT_URL", server.url)
         monkeypatch.setenv("HOLDKIT_KEY", server.admin)
@@ -122,4 +134,4 @@ def test_the_catalog_is_the_same_from_a_database_and_from_its_server(
         people()
         wrong()
         monkeypatch.setenv("HOLDKIT_KEY", server.key("read", "acme"))
-        assert each(NameDocument, "catalog", "names", "calendars") == []
+        assert each(NameDocument, "admin", "catalog", "names", "calendars") == []

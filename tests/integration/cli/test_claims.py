@@ -8,6 +8,7 @@ import pytest
 
 from holdkit.cli.documents import ErrorDocument
 from holdkit.wire.claims import ClaimAnswer
+from holdkit.wire.holds import HoldNow
 from tests.support.command_line import each, read, run, told
 
 KEY = ("email", "alice@example.com")
@@ -19,35 +20,36 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("pools", "create", "p", 1)
 
 
-def test_a_key_from_claim_to_forgetting() -> None:
-    claim = told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", "5m", "--actor", "user:7")
+def test_a_key_from_hold_to_freeing() -> None:
+    claim = told(ClaimAnswer, "claims", "hold", *KEY, "--ttl", "5m", "--actor", "user:7")
     assert (claim.key, claim.state, claim.entity) == ("email:alice@example.com", "held", None)
     assert claim.ticket is not None
-    done = told(ClaimAnswer, "claim", "confirm", "-", "--entity", "user:7", stdin=claim.ticket + "\n")
-    assert (done.id, done.state, done.entity) == (claim.id, "confirmed", "user:7")
-    (found,) = each(ClaimAnswer, "claim", "find", *KEY)
+    done = told(HoldNow, "confirm", "-", "--entity", "user:7", stdin=claim.ticket + "\n")
+    assert (done.id, done.state, done.entity) == (claim.hold, "confirmed", "user:7")
+    (found,) = each(ClaimAnswer, "claims", "show", *KEY)
     assert (found.state, found.entity, found.ticket) == ("confirmed", "user:7", None)
-    freed = told(ClaimAnswer, "claim", "forget", claim.ticket, "--reason", "account closed")
+    assert told(ClaimAnswer, "claims", "show", "--id", claim.id).entity == "user:7"
+    freed = told(ClaimAnswer, "claims", "free", *KEY, "--reason", "account closed")
     assert freed.id == claim.id
-    assert told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", 60).fence > claim.fence
+    assert told(ClaimAnswer, "claims", "hold", *KEY, "--ttl", 60).fence > claim.fence
 
 
 def test_another_owner_is_refused_and_told_whose_it_is_not() -> None:
-    first = told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", "5m", "--token", "mine")
-    again = told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", "5m", "--token", "mine")
+    first = told(ClaimAnswer, "claims", "hold", *KEY, "--ttl", "5m", "--token", "mine")
+    again = told(ClaimAnswer, "claims", "hold", *KEY, "--ttl", "5m", "--token", "mine")
     assert (again.hold, again.replayed) == (first.hold, True)
-    said = run("claim", "reserve", *KEY, "--ttl", "5m", "--json", code=1)
+    said = run("claims", "hold", *KEY, "--ttl", "5m", "--json", code=1)
     error = read(ErrorDocument, said.err)
     assert error.reason == "already_claimed"
     assert "mine" not in said.err
-    told(ClaimAnswer, "claim", "release", first.ticket or "", "--reason", "user_cancelled")
-    people = run("claim", "reserve", *KEY, "--ttl", "5m").out
+    told(HoldNow, "release", first.ticket or "", "--reason", "user_cancelled")
+    people = run("claims", "hold", *KEY, "--ttl", "5m").out
     assert people.startswith("hk1.")
 
 
 def test_what_is_not_there_or_not_a_key() -> None:
-    assert run("claim", "find", "email", "nobody@example.com", "--json").out == ""
-    bad = read(ErrorDocument, run("claim", "reserve", "e:mail", "x", "--ttl", "5m", "--json", code=2).err)
+    assert run("claims", "show", "email", "nobody@example.com", "--json").out == ""
+    bad = read(ErrorDocument, run("claims", "hold", "e:mail", "x", "--ttl", "5m", "--json", code=2).err)
     assert bad.field == "type"
-    long = read(ErrorDocument, run("claim", "reserve", *KEY, "--ttl", "25h", "--json", code=2).err)
+    long = read(ErrorDocument, run("claims", "hold", *KEY, "--ttl", "25h", "--json", code=2).err)
     assert long.code == "ttl_too_long"

@@ -39,27 +39,37 @@ def spoken(*arguments: object, code: int = 0) -> Any:
 def test_limits(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
     holdkit.connect(url).close()
-    assert spoken("limits", url)["version"] == 0
+    assert spoken("admin", "limits", url)["version"] == 0
     changed = spoken(
-        "limits", url, "--set", "retention=90d", "--set", "max_holds=none", "--set", "max_ttl=60", "--reason", "r"
+        "admin",
+        "limits",
+        url,
+        "--set",
+        "retention=90d",
+        "--set",
+        "max_holds=none",
+        "--set",
+        "max_ttl=60",
+        "--reason",
+        "r",
     )
     told = changed["limits"]
     assert (told["retention"], told["max_holds"], told["max_ttl"], changed["version"]) == (7_776_000, None, 60, 1)
-    again = spoken("limits", url)
+    again = spoken("admin", "limits", url)
     assert (again["limits"], again["version"]) == (told, 1)
-    shown = run("limits", url).stdout
+    shown = run("admin", "limits", url).stdout
     assert "90 days, 0:00:00" in shown
     assert "unlimited" in shown
-    assert "retentoin" in run("limits", url, "--set", "retentoin=1d", code=2).stderr
-    assert "must have the form NAME=VALUE" in run("limits", url, "--set", "retention", code=2).stderr
+    assert "retentoin" in run("admin", "limits", url, "--set", "retentoin=1d", code=2).stderr
+    assert "must have the form NAME=VALUE" in run("admin", "limits", url, "--set", "retention", code=2).stderr
     for given, said in (
         ("retention=100001d", "retention: must lie between 0s and 100000d"),
         ("max_legs=0", "max_legs: must be a whole number between 1 and 10000"),
         ("max_legs=" + "9" * 5_000, "max_legs: must be a whole number between 1 and 10000"),
     ):
-        assert said in run("limits", url, "--set", given, code=2).stderr
-    run("limits", url, "--set", "max_legs=3", "--if-version", "7", code=1)
-    assert spoken("verify", url)["ok"]
+        assert said in run("admin", "limits", url, "--set", given, code=2).stderr
+    run("admin", "limits", url, "--set", "max_legs=3", "--if-version", "7", code=1)
+    assert spoken("admin", "verify", url)["ok"]
 
 
 def test_sweep_and_verify(tmp_path: Path) -> None:
@@ -69,7 +79,7 @@ def test_sweep_and_verify(tmp_path: Path) -> None:
             hk.hold(pool, 1, ttl=0.001)
         first = min(hk.holds(), key=lambda hold: (hold.raw.deadline or 0, hold.id)).id
     url = f"sqlite:///{tmp_path}/holds.db"
-    verified = spoken("verify", url)
+    verified = spoken("admin", "verify", url)
     assert (verified["ok"], verified["differences"], verified["found"]) == (True, [], [])
     swept = spoken("sweep", url, "--limit", 1)
     assert (swept["expired"], swept["more"], swept["tenants"]) == (1, True, [""])
@@ -77,7 +87,7 @@ def test_sweep_and_verify(tmp_path: Path) -> None:
     run("sweep", url)
     nothing = {"expired": 0, "holds": [], "tenants": [], "more": False}
     assert spoken("sweep", url) == {**nothing, "server_time": ANY}
-    assert "every row matches the journal" in run("verify", url).stdout
+    assert "every row matches the journal" in run("admin", "verify", url).stdout
 
 
 def test_verify_finds_a_row_changed_by_hand(tmp_path: Path) -> None:
@@ -88,8 +98,8 @@ def test_verify_finds_a_row_changed_by_hand(tmp_path: Path) -> None:
     with connection:
         connection.execute("update holdkit_pools set consumed = 1")
     connection.close()
-    assert not spoken("verify", url, code=6)["ok"]
-    assert "gpu" in start("verify", url, code=6).stdout
+    assert not spoken("admin", "verify", url, code=6)["ok"]
+    assert "gpu" in start("admin", "verify", url, code=6).stdout
 
 
 @pytest.mark.parametrize(
@@ -97,10 +107,10 @@ def test_verify_finds_a_row_changed_by_hand(tmp_path: Path) -> None:
     [
         (("fly",), 2),
         (("journal",), 2),
-        (("verify", "gopher://x"), 2),
-        (("verify", "sqlite:////no/such/file.db"), 2),
-        (("verify", "log:////no/such/place"), 2),
-        (("verify", "http://[bad"), 2),
+        (("admin", "verify", "gopher://x"), 2),
+        (("admin", "verify", "sqlite:////no/such/file.db"), 2),
+        (("admin", "verify", "log:////no/such/place"), 2),
+        (("admin", "verify", "http://[bad"), 2),
         (("sweep", "memory://", "--limit", "0"), 2),
         (("demo", "--seconds", "0"), 2),
     ],
@@ -116,7 +126,7 @@ def test_help_and_version() -> None:
         done = run(*arguments, code=0 if arguments else 2)
         assert "Usage: holdkit" in (done.stdout if arguments else done.stderr)
     assert (
-        "Usage: holdkit" in start("verify", "-h").stdout
+        "Usage: holdkit" in start("admin", "verify", "-h").stdout
     )  # click keeps the options of whoever asked first in this process
     assert start("--version").stdout.startswith("holdkit")
     assert "Usage: holdkit" in start(code=2).stderr
@@ -130,12 +140,12 @@ def test_demo_is_the_demo() -> None:
     "arguments",
     [
         ("pools", "list", "--url", "{}"),
-        ("verify", "{}"),
+        ("admin", "verify", "{}"),
         ("doctor", "{}"),
-        ("import", "-", "--url", "{}"),
-        ("backup", "copy", "--url", "{}"),
-        ("restore", "copy", "--url", "{}"),
-        ("export", "-", "--url", "{}"),
+        ("admin", "import", "-", "--url", "{}"),
+        ("admin", "backup", "copy", "--url", "{}"),
+        ("admin", "restore", "copy", "--url", "{}"),
+        ("admin", "export", "-", "--url", "{}"),
         ("serve", "--url", "{}"),
     ],
 )

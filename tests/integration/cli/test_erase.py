@@ -1,4 +1,4 @@
-"""``holdkit erase``: what it prints, and its exit codes."""
+"""``holdkit admin erase``: what it prints, and its exit codes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def test_erase(tmp_path: Path) -> None:
         hk.create_pool("show", total=9)
         hold = hk.hold("show", 1, ttl=600, entity="user:7", account="customer:7")
     counts = "1 holds, 1 journal entries, 0 pools, 0 records and 0 recorded answers"
-    asked = ("erase", url, "--entity", "user:7")
+    asked = ("admin", "erase", url, "--entity", "user:7")
     assert run(*asked, "--dry-run").out.splitlines()[0] == f"would replace in {counts}"
     assert "say why" in run(*asked, code=2).err
-    run("erase", url, "--reason", "r", code=2)
+    run("admin", "erase", url, "--reason", "r", code=2)
     run(*asked, "--actor-named", "user:7", "--reason", "r", code=2)
     told = run(*asked, "--reason", "r").out.splitlines()
     assert told[0] == f"replaced in {counts}"
@@ -36,7 +36,7 @@ def test_a_record_that_is_in_use_is_named(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
     with holdkit.connect(url) as hk:
         hk.admin.records.put("notes", "n", '{"who": "user:7"}')
-    told = run("erase", url, "--entity", "user:7", "--reason", "r").out
+    told = run("admin", "erase", url, "--entity", "user:7", "--reason", "r").out
     assert "notes/n still tells: it is in use; end or change it, then erase again" in told
 
 
@@ -45,7 +45,7 @@ def test_an_account_that_was_erased_too_often_is_told_what_helps(
 ) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
     monkeypatch.setattr(new_names, "MOST_STUBS", 1)
-    asked = ("erase", url, "--account", "customer:7", "--reason", "r")
+    asked = ("admin", "erase", url, "--account", "customer:7", "--reason", "r")
     with holdkit.connect(url) as hk:
         hk.create_pool("show", total=9)
         old = hk.hold("show", 1, ttl=600, account="customer:7")
@@ -66,7 +66,7 @@ def test_erase_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         hold = hk.hold("show", 1, ttl=600, entity="user:7")
     with live_server(database) as server:
         monkeypatch.setenv("HOLDKIT_KEY", server.admin)
-        asked = ("erase", server.url, "--entity", "user:7")
+        asked = ("admin", "erase", server.url, "--entity", "user:7")
         assert run(*asked, "--dry-run").out.startswith("would replace in 1 holds")
         assert "say why" in run(*asked, code=2).err
         assert "--tenant" in run(*asked, "--tenant", "acme", "--reason", "r", code=2).err
@@ -83,9 +83,9 @@ def test_erase_what_was_archived(tmp_path: Path) -> None:
         hk.create_pool("show", total=9)
         hk.release(hk.hold("show", 1, ttl=600, entity="user:7"))
         hk.admin.resize_pool("show", 8)
-    run("archive", url, "--before", "1d", "--to", to)
-    asked = ("erase", url, "--entity", "user:7", "--reason", "r")
+    run("admin", "archive", url, "--before", "1d", "--to", to)
+    asked = ("admin", "erase", url, "--entity", "user:7", "--reason", "r")
     assert f"was archived to {to}" in run(*asked, code=2).err
     run(*asked, "--archive", str(tmp_path / "nowhere"), code=5)
     assert run(*asked, "--archive", to).out.startswith("replaced in 1 holds, 2 journal entries")
-    run("verify", url, "--archive", to)
+    run("admin", "verify", url, "--archive", to)

@@ -15,7 +15,6 @@ import pytest
 
 import holdkit
 from holdkit.cli.documents import TransferDocument
-from holdkit.core.model import Pool
 from holdkit.testing import FakeClock
 from holdkit.testing.postgres import ServerAddress
 from tests.support.command_line import run, told
@@ -82,7 +81,7 @@ def outlive(url: str) -> None:
             hk.admin.archive_pool(pool)
         hk.admin.unarchive_pool("opened")
         hk.admin.remove_pool("ended", reason="over")
-        assert (hk.pool("sold").consumed, hk.pool("sold").loose) == (3, 3)
+        assert (hk.pool("sold").consumed, hk.pool("sold").raw.loose) == (3, 3)
 
 
 def contents(url: str) -> Any:
@@ -90,8 +89,8 @@ def contents(url: str) -> Any:
         assert hk.admin.verify().ok
         found: list[Any] = []
         for one in (hk, hk.tenant("acme")):
-            pools: list[Pool] = one.pools(archived=True)
-            found.append((list(pools), [hold.raw for hold in one.holds()], one.admin.records.list("note")))
+            pools = [pool.raw for pool in one.pools(archived=True)]
+            found.append((pools, [hold.raw for hold in one.holds()], one.admin.records.list("note")))
         return found
 
 
@@ -101,7 +100,7 @@ OUTLIVED = {"hold.retired", "pool.returned", "pool.archived", "pool.unarchived",
 def tale(url: str) -> Any:
     """What happened, and under which limits. (Where a hold's pools lie in several lanes, parts of its entries do too.)"""
     with holdkit.connect(url) as hk:
-        entries = [entry for entry in hk.journal.follow(wait=False, tenant=holdkit.journal.ALL) if not entry.part]
+        entries = [entry for entry in hk.journal.follow(wait=False, tenant=holdkit.journal.ALL) if not entry.raw.part]
         assert {entry.action for entry in entries} >= OUTLIVED
         told = sorted((entry.action, entry.subject, repr((entry.before, entry.after))) for entry in entries)
         limits = hk.admin.limits()
@@ -120,9 +119,9 @@ def test_from_any_engine_to_any_other(place: Place, tmp_path: Path, path: str) -
     expected, happened = contents(url), tale(url)
     for number, kind in enumerate(others):
         file, target = tmp_path / f"{number}.jsonl", place(kind)
-        entries = told(TransferDocument, "export", file, "--url", url).entries
+        entries = told(TransferDocument, "admin", "export", file, "--url", url).entries
         assert file.stat().st_mode & 0o777 == 0o600
-        assert told(TransferDocument, "import", file, "--url", target).entries == entries
+        assert told(TransferDocument, "admin", "import", file, "--url", target).entries == entries
         assert contents(target) == expected
         assert tale(target) == happened
         url = target
@@ -151,8 +150,8 @@ def test_due_legs_are_due_there_too(place: Place, tmp_path: Path, kind: str) -> 
         hk.hold("a", 3, ttl=10)
         clock.advance(50)
         assert hk.sweep(limit=1).more
-    run("export", tmp_path / "x", "--url", url)
-    run("import", tmp_path / "x", "--url", target)
+    run("admin", "export", tmp_path / "x", "--url", url)
+    run("admin", "import", tmp_path / "x", "--url", target)
     with holdkit.connect(target) as hk:
         assert hk.hold("a", 5, ttl=60).state == "held"
         assert hk.admin.verify().ok
@@ -162,7 +161,7 @@ def test_through_a_pipe(place: Place) -> None:
     url, target = place("sqlite"), place("sqlite")
     furnish(url)
     python = f"{sys.executable} -m holdkit"
-    piped = f"{python} export - --url {url} | {python} import - --url {target} --json"
+    piped = f"{python} admin export - --url {url} | {python} admin import - --url {target} --json"
     done = subprocess.run(piped, shell=True, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert contents(target) == contents(url)
@@ -173,8 +172,8 @@ def test_cursors_of_the_old_journal_are_lost_or_right(place: Place, tmp_path: Pa
     furnish(url)
     with holdkit.connect(url) as hk:
         cursor = hk.journal.cursor()
-    run("export", tmp_path / "x", "--url", url)
-    run("import", tmp_path / "x", "--url", target)
+    run("admin", "export", tmp_path / "x", "--url", url)
+    run("admin", "import", tmp_path / "x", "--url", target)
     with holdkit.connect(target) as hk, pytest.raises(holdkit.errors.CursorLost):
         hk.journal.list(after=cursor)
 
@@ -183,7 +182,7 @@ def test_cursors_of_the_old_journal_are_lost_or_right(place: Place, tmp_path: Pa
 def lines(place: Place, tmp_path: Path) -> list[bytes]:
     url = place("sqlite")
     furnish(url)
-    run("export", tmp_path / "whole.jsonl", "--url", url)
+    run("admin", "export", tmp_path / "whole.jsonl", "--url", url)
     return (tmp_path / "whole.jsonl").read_bytes().splitlines(keepends=True)
 
 
@@ -230,7 +229,7 @@ def test_a_broken_export_is_refused_whole(place: Place, tmp_path: Path, lines: l
     spoil, code = BROKEN[how]
     (tmp_path / "broken.jsonl").write_bytes(b"".join(spoil(lines)))
     target, before = place("sqlite"), sorted(tmp_path.iterdir())
-    said = json.loads(run("import", tmp_path / "broken.jsonl", "--url", target, "--json", code=2).err)
+    said = json.loads(run("admin", "import", tmp_path / "broken.jsonl", "--url", target, "--json", code=2).err)
     assert said["code"] == code
     assert sorted(tmp_path.iterdir()) == before, "nothing is left behind"
 
@@ -238,10 +237,10 @@ def test_a_broken_export_is_refused_whole(place: Place, tmp_path: Path, lines: l
 def test_a_broken_export_leaves_a_database_empty(place: Place, tmp_path: Path, lines: list[bytes]) -> None:
     target = place("postgres")
     (tmp_path / "broken.jsonl").write_bytes(b"".join(lines[:-1]))
-    run("import", tmp_path / "broken.jsonl", "--url", target, code=2)
+    run("admin", "import", tmp_path / "broken.jsonl", "--url", target, code=2)
     assert run("journal", "list", "--url", target).out == ""
-    run("import", tmp_path / "whole.jsonl", "--url", target)
-    assert "entries imported" not in run("import", tmp_path / "whole.jsonl", "--url", target, code=2).out
+    run("admin", "import", tmp_path / "whole.jsonl", "--url", target)
+    assert "entries imported" not in run("admin", "import", tmp_path / "whole.jsonl", "--url", target, code=2).out
 
 
 def test_entries_that_do_not_follow_from_one_another(place: Place, tmp_path: Path, lines: list[bytes]) -> None:
@@ -257,7 +256,7 @@ def test_entries_that_do_not_follow_from_one_another(place: Place, tmp_path: Pat
     seal = _edited(lines[-1], hash=hashlib.blake2b(b"".join(changed), digest_size=16).hexdigest())
     (tmp_path / "forged.jsonl").write_bytes(b"".join([*changed, seal]))
     for kind in ("sqlite", "postgres"):
-        said = json.loads(run("import", tmp_path / "forged.jsonl", "--url", place(kind), "--json", code=2).err)
+        said = json.loads(run("admin", "import", tmp_path / "forged.jsonl", "--url", place(kind), "--json", code=2).err)
         assert (said["code"], said["field"]) == ("entry_contradicts", "line 8")
 
 
@@ -265,7 +264,7 @@ def test_entries_that_do_not_follow_from_one_another(place: Place, tmp_path: Pat
 def test_only_into_what_is_empty(place: Place, tmp_path: Path, lines: list[bytes], kind: str) -> None:
     target = place(kind)
     run("pools", "create", "mine", 1, "--url", target)
-    said = json.loads(run("import", tmp_path / "whole.jsonl", "--url", target, "--json", code=2).err)
+    said = json.loads(run("admin", "import", tmp_path / "whole.jsonl", "--url", target, "--json", code=2).err)
     assert said["code"] == "target_not_empty"
     assert contents(target)[0][0][0].id == "mine"
 
@@ -278,8 +277,8 @@ def test_an_application_keeps_its_own_file(place: Place, tmp_path: Path, lines: 
         connection.execute("create table mine (x)")
     connection.close()
     (tmp_path / "broken.jsonl").write_bytes(b"".join(lines[:-1]))
-    run("import", tmp_path / "broken.jsonl", "--url", target, code=2)
-    run("import", tmp_path / "whole.jsonl", "--url", target)
+    run("admin", "import", tmp_path / "broken.jsonl", "--url", target, code=2)
+    run("admin", "import", tmp_path / "whole.jsonl", "--url", target)
     with sqlite3.connect(target[10:]) as connection:
         assert connection.execute("select count(*) from mine").fetchone() == (0,)
     connection.close()
@@ -288,13 +287,13 @@ def test_an_application_keeps_its_own_file(place: Place, tmp_path: Path, lines: 
 def test_bad_usage(place: Place, tmp_path: Path) -> None:
     url = place("sqlite")
     furnish(url)
-    assert "no file" in run("import", tmp_path / "nothing", "--url", place("sqlite"), code=2).err
+    assert "no file" in run("admin", "import", tmp_path / "nothing", "--url", place("sqlite"), code=2).err
     (tmp_path / "there").write_text("mine")
-    assert "--force" in run("export", tmp_path / "there", "--url", url, code=2).err
+    assert "--replace" in run("admin", "export", tmp_path / "there", "--url", url, code=2).err
     assert (tmp_path / "there").read_text() == "mine"
-    run("export", tmp_path / "there", "--url", url, "--force")
-    assert "forgets everything" in run("import", tmp_path / "there", "--url", "memory://", code=2).err
-    assert "no database at" in run("export", "-", "--url", f"sqlite:///{tmp_path}/mistyped", code=2).err
+    run("admin", "export", tmp_path / "there", "--url", url, "--replace")
+    assert "forgets everything" in run("admin", "import", tmp_path / "there", "--url", "memory://", code=2).err
+    assert "no database at" in run("admin", "export", "-", "--url", f"sqlite:///{tmp_path}/mistyped", code=2).err
 
 
 # One tenant
@@ -323,7 +322,7 @@ def furnish_tenants(url: str) -> None:
 
 def seen_of(hk: Any) -> Any:
     pools = [*hk.pools(limit=1_000), *hk.pools("~", limit=1_000)]
-    return [(one.id, one.total, one.held, one.consumed, one.loose, one.fence) for one in pools], [
+    return [(one.id, one.total, one.held, one.consumed, one.raw.loose, one.raw.fence) for one in pools], [
         (one.id, str(one.state), one.entity, one.metadata) for one in hk.holds(limit=1_000)
     ]
 
@@ -340,21 +339,21 @@ def seen_of(hk: Any) -> Any:
 def test_one_tenant_moves_without_the_others(place: Place, tmp_path: Path, source: str, target: str) -> None:
     here, there, file = place(source), place(target), tmp_path / "acme.jsonl"
     furnish_tenants(here)
-    moved = told(TransferDocument, "export", "--url", here, "--tenant", "acme", file)
+    moved = told(TransferDocument, "admin", "export", "--url", here, "--tenant", "acme", file)
     assert b"rival" not in file.read_bytes()
-    assert run("import", "--url", there, file).code == 0
-    assert run("verify", "--url", there).code == 0
+    assert run("admin", "import", "--url", there, file).code == 0
+    assert run("admin", "verify", "--url", there).code == 0
     with holdkit.connect(here) as old, holdkit.connect(there) as new:
         assert seen_of(new.tenant("acme")) == seen_of(old.tenant("acme"))
         actions = [
-            sorted(entry.action for entry in one.tenant("acme").journal.list(limit=10_000) if not entry.part)
+            sorted(entry.action for entry in one.tenant("acme").journal.list(limit=10_000) if not entry.raw.part)
             for one in (old, new)
         ]
         assert actions[0] == actions[1]
         assert moved.entries >= len(actions[0]) > 25
         assert new.admin.tenants() == ["acme"]
         its = new.tenant("acme")
-        before = its.pool("p1").fence
+        before = its.pool("p1").raw.fence
         assert its.hold("p1", 1, ttl=60).fence > before, "it goes on there"
         assert new.admin.verify().ok
 
@@ -362,5 +361,5 @@ def test_one_tenant_moves_without_the_others(place: Place, tmp_path: Path, sourc
 def test_a_tenant_without_entries_exports_an_empty_journal(place: Place, tmp_path: Path) -> None:
     here, there, file = place("sqlite"), place("sqlite"), tmp_path / "nobody.jsonl"
     furnish_tenants(here)
-    assert told(TransferDocument, "export", "--url", here, "--tenant", "nobody", file).entries == 0
-    assert run("import", "--url", there, file).code == 0
+    assert told(TransferDocument, "admin", "export", "--url", here, "--tenant", "nobody", file).entries == 0
+    assert run("admin", "import", "--url", there, file).code == 0

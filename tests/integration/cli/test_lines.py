@@ -29,13 +29,9 @@ def test_a_line_from_joining_to_confirmation() -> None:
     ticket = run("join", "show", *LINE, "--account", "customer:9").out.strip()
     assert ticket.startswith("hk1.")
     assert told(PlaceAnswer, "place", "-", stdin=ticket + "\n").ahead == 1
-    assert run("place", ticket).out.split() == [
-        "hold",
-        "state",
-        "ahead",
-        "deadline",
-        *run("place", ticket).out.split()[4:],
-    ]
+    heads, row = run("place", ticket).out.splitlines()
+    assert heads.split() == ["hold", "state", "place", "deadline"]
+    assert row.split()[1:3] == ["waiting", "2"]
     assert "2 waiting" in run("pools", "list").out
     assert held.ticket is not None
     assert first.ticket is not None

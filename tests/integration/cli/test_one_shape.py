@@ -45,11 +45,11 @@ def test_one_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert [plain(one) for one in printed("holds", "list")] == answered("holds")["items"]
         entries = answered("journal", params={"limit": 1000})["items"]
         assert [plain(one) for one in printed("journal", "list")] == entries
-        claim = printed("claim", "reserve", "email", "a@b", "--ttl", "5m")
+        claim = printed("claims", "hold", "email", "a@b", "--ttl", "5m")
         (listed,) = answered("claims")["items"]
-        assert plain(printed("claim", "find", "email", "a@b")) == plain(listed)
+        assert plain(printed("claims", "show", "email", "a@b")) == plain(listed)
         assert claim.keys() == listed.keys() | {"tenant", "token", "ticket"}
-        assert plain(printed("limits")) == plain(answered("limits"))
+        assert plain(printed("admin", "limits")) == plain(answered("limits"))
         key = answered("keys")["items"][0]
         assert key.pop("used_at") is not None  # the server stores it now and then; until then only it knows
         assert {**printed("keys", "list"), "used_at": None} == {**key, "used_at": None}

@@ -79,17 +79,17 @@ DAMAGE = {
 def test_verify_repair_verify(url: str, by_hand: Change, damage: str) -> None:
     sql = DAMAGE[damage]
     by_hand(sql.replace("'false'", "0") if url.startswith("sqlite") else sql)
-    found = told(VerifyAnswer, "verify", code=6)
+    found = told(VerifyAnswer, "admin", "verify", code=6)
     journal = run("journal", "list", "--json").out
-    tried = told(RepairDocument, "repair", code=6)
+    tried = told(RepairDocument, "admin", "repair", code=6)
     assert (tried.dry_run, tried.ok, tried.left) == (True, False, ())
     assert list(tried.repaired) == found.differences
-    assert told(VerifyAnswer, "verify", code=6).found == found.found, "nothing was changed yet"
+    assert told(VerifyAnswer, "admin", "verify", code=6).found == found.found, "nothing was changed yet"
     assert run("journal", "list", "--json").out == journal
-    done = told(RepairDocument, "repair", "--yes", "--reason", "an accident", "--actor", "user:ops")
+    done = told(RepairDocument, "admin", "repair", "--yes", "--reason", "an accident", "--actor", "user:ops")
     assert (done.ok, list(done.repaired)) == (True, found.differences)
-    assert told(VerifyAnswer, "verify").ok
-    assert told(RepairDocument, "repair", "--yes").repaired == ()
+    assert told(VerifyAnswer, "admin", "verify").ok
+    assert told(RepairDocument, "admin", "repair", "--yes").repaired == ()
     with holdkit.connect(url) as hk:  # life goes on
         held = hk.release(holdkit.ticket("5" * 32, "me"))
         assert held.state == "released"
@@ -99,13 +99,13 @@ def test_verify_repair_verify(url: str, by_hand: Change, damage: str) -> None:
         assert record is not None
         assert (record.body, record.version) == ('"body"', 1)
         assert hk.hold("a", 7, ttl=60).fence > held.fence
-        assert hk.tenant("acme").create_pool("gone", total=1).fence == 1
+        assert hk.tenant("acme").create_pool("gone", total=1).raw.fence == 1
         assert hk.admin.verify().ok
 
 
 def test_the_journal_says_what_was_and_what_is(url: str, by_hand: Change) -> None:
     by_hand("update holdkit_pools set held = 5, consumed = 1 where id = 'b'")
-    run("repair", "--yes", "--reason", "an accident", "--actor", "user:ops")
+    run("admin", "repair", "--yes", "--reason", "an accident", "--actor", "user:ops")
     (entry,) = [one for one in each(EntryAnswer, "history", "b") if one.action == "pool.repaired"]
     assert (entry.actor, entry.reason, entry.subject) == ("user:ops", "an accident", "b")
     (effect,) = entry.pools
@@ -154,8 +154,8 @@ def test_a_pool_that_nobody_created_goes(url: str, by_hand: Change) -> None:
         + ")"
         f" values ('', 'ghost', 5, 1, 0, 99, 0, 1, {no}, {no}" + values + ")"
     )
-    assert told(RepairDocument, "repair", "--yes").ok
-    assert told(VerifyAnswer, "verify").ok
+    assert told(RepairDocument, "admin", "repair", "--yes").ok
+    assert told(VerifyAnswer, "admin", "verify").ok
     with holdkit.connect(url) as hk:
         assert "ghost" not in [pool.id for pool in hk.pools()]
         hk.create_pool("ghost", total=1)
@@ -171,7 +171,7 @@ def test_due_legs_are_found_again_after_a_repair(url: str, by_hand: Change) -> N
             "1" if url.startswith("sqlite") else "true"
         )
     )
-    assert told(RepairDocument, "repair", "--yes").ok
+    assert told(RepairDocument, "admin", "repair", "--yes").ok
     with holdkit.connect(url) as hk:
         assert hk.hold("c", 9, ttl=60).state == "held"
 
@@ -179,7 +179,7 @@ def test_due_legs_are_found_again_after_a_repair(url: str, by_hand: Change) -> N
 def test_a_damaged_journal_is_nothing_to_repair_from(url: str, by_hand: Change) -> None:
     by_hand("update holdkit_pools set held = held + 1 where id = 'b'")
     by_hand("update holdkit_journal set crc = crc + 1 where subject = 'c'")
-    done = told(RepairDocument, "repair", "--yes", code=6)
+    done = told(RepairDocument, "admin", "repair", "--yes", code=6)
     assert (done.ok, done.repaired, len(done.left) > 1) == (False, (), True)
     with holdkit.connect(url) as hk:
         assert hk.pool("b").held == 2, "untouched"
@@ -191,12 +191,12 @@ def test_what_does_not_fit_in_memory_is_found_and_repaired_as_well(
     """Without any room everything is folded on disk, and the differences are the same."""
     for sql in ("a total", "a leg gone", "a record changed", "a fence back", "a hold's legs nonsense"):
         by_hand(DAMAGE[sql])
-    found = told(VerifyAnswer, "verify", code=6)
+    found = told(VerifyAnswer, "admin", "verify", code=6)
     assert len(found.differences) > 5
     monkeypatch.setattr("holdkit.engines.spill.MEMORY_LIMIT", 0)
-    assert told(VerifyAnswer, "verify", code=6).found == found.found
-    assert list(told(RepairDocument, "repair", "--yes").repaired) == found.differences
-    assert told(VerifyAnswer, "verify").ok
+    assert told(VerifyAnswer, "admin", "verify", code=6).found == found.found
+    assert list(told(RepairDocument, "admin", "repair", "--yes").repaired) == found.differences
+    assert told(VerifyAnswer, "admin", "verify").ok
 
 
 def test_both_tell_how_far_they_are(url: str, by_hand: Change) -> None:
@@ -211,13 +211,13 @@ def test_both_tell_how_far_they_are(url: str, by_hand: Change) -> None:
 
 
 def test_an_engine_without_rows_says_so() -> None:
-    assert "its state is its folded journal" in run("repair", "memory://", "--yes", code=2).err
+    assert "its state is its folded journal" in run("admin", "repair", "memory://", "--yes", code=2).err
 
 
 def test_bad_usage(url: str) -> None:
-    assert "takes no --op" in run("repair", "--op", "x", code=2).err
+    assert "takes no --op" in run("admin", "repair", "--op", "x", code=2).err
     with holdkit.connect(url) as hk:
         for arguments in ({"dry_run": 1}, {"tx": object()}, {"op": "x"}, {"why": "x"}):
             with pytest.raises(holdkit.InvalidRequest):
                 hk.admin.repair(**arguments)
-        assert run("repair").out == "every row matches the journal\n"
+        assert run("admin", "repair").out == "every row matches the journal\n"

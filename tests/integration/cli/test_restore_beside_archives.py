@@ -36,13 +36,13 @@ class Restored:
             self.use(hk, 2, "first")
             self.archive(hk)
             self.use(hk, holds, "second")
-            self.known = entries_of(hk)[-1].position.seq
-            run("backup", "--url", self.url, folder / "copy")
+            self.known = entries_of(hk)[-1].raw.position.seq
+            run("admin", "backup", "--url", self.url, folder / "copy")
             self.use(hk, 3, "lost")
             self.lost = [entry.cursor for entry in entries_of(hk)[-6:]]
             self.archive(hk)
         assert [(file.first <= self.known < file.last) for file in self.files()] == [False, True]
-        run("restore", "--url", self.url, folder / "copy", "--force")
+        run("admin", "restore", "--url", self.url, folder / "copy", "--replace")
         self.anchor = folder / "new anchor"
 
     def opened(self) -> holdkit.Kernel:
@@ -67,7 +67,7 @@ class Restored:
 
     def entities(self, hk: holdkit.Kernel, **more: Path) -> list[str]:
         """Whom the pool's history names, in order, each once."""
-        named = [entry.entry.hold.entity for entry in hk.journal.history("show", **more) if entry.entry.hold]  # type: ignore[arg-type]
+        named = [entry.raw.entry.hold.entity for entry in hk.journal.history("show", **more) if entry.raw.entry.hold]  # type: ignore[arg-type]
         return list(dict.fromkeys(str(one) for one in named))
 
 
@@ -109,7 +109,9 @@ def test_the_same_directory_is_used_on_without_the_file(restored: Restored) -> N
         assert hk.admin.verify(archive=restored.to).differences == ()
         assert restored.entities(hk, archive=restored.to) == ["first", "second", "anew"]
         assert hk.admin.erase("entity", "second", reason="asked", archive=restored.to).holds > 0
-    lost = [entry.entry.hold.entity for entry in holdkit.journal.JournalArchive(copy).entries() if entry.entry.hold]
+    lost = [
+        entry.raw.entry.hold.entity for entry in holdkit.journal.JournalArchive(copy).entries() if entry.raw.entry.hold
+    ]
     assert list(dict.fromkeys(lost)) == ["first", "second", "lost"]
 
 
@@ -118,7 +120,9 @@ def test_what_the_restore_has_lost_is_no_part_of_a_history(restored: Restored) -
         restored.use(hk, 6, "anew")
         assert restored.entities(hk, archive=restored.to) == ["first", "second", "anew"]
     lost = [
-        entry.entry.hold.entity for entry in holdkit.journal.JournalArchive(restored.to).entries() if entry.entry.hold
+        entry.raw.entry.hold.entity
+        for entry in holdkit.journal.JournalArchive(restored.to).entries()
+        if entry.raw.entry.hold
     ]
     assert lost[-1] == "lost", "the files still have it, for whoever reads them by themselves"
 
@@ -127,8 +131,8 @@ def test_an_export_has_what_the_database_has(restored: Restored) -> None:
     with restored.opened() as hk:
         restored.use(hk, 6, "anew")
         whole = restored.entities(hk)
-    run("export", "--url", restored.url, "--archive", restored.to, restored.folder / "whole.jsonl")
-    run("import", "--url", f"sqlite:///{restored.folder}/other.db", restored.folder / "whole.jsonl")
+    run("admin", "export", "--url", restored.url, "--archive", restored.to, restored.folder / "whole.jsonl")
+    run("admin", "import", "--url", f"sqlite:///{restored.folder}/other.db", restored.folder / "whole.jsonl")
     with holdkit.connect(f"sqlite:///{restored.folder}/other.db", clock=restored.clock) as other:
         assert restored.entities(other) == ["first", "second", "anew"]
         assert whole == ["second", "anew"]
@@ -164,14 +168,22 @@ def test_seals_go_on_and_the_old_anchor_names_what_is_missing(restored: Restored
     with restored.opened() as hk:
         restored.use(hk, 1, "anew")
         said = run(
-            "verify", restored.url, "--seals", "--archive", restored.to, "--anchor", restored.old_anchor, code=6
+            "admin",
+            "verify",
+            restored.url,
+            "--seals",
+            "--archive",
+            restored.to,
+            "--anchor",
+            restored.old_anchor,
+            code=6,
         ).out
         assert "the run was removed" in said
         with pytest.raises(holdkit.errors.EngineError, match="begin a new anchor"):
             restored.seal(hk, restored.old_anchor)
         assert restored.old_anchor.read_text().splitlines() == lines
         restored.seal(hk)
-    run("verify", restored.url, "--seals", "--archive", restored.to, "--anchor", restored.anchor)
+    run("admin", "verify", restored.url, "--seals", "--archive", restored.to, "--anchor", restored.anchor)
 
 
 def test_a_backup_of_before_the_first_archive(tmp_path: Path) -> None:
@@ -183,10 +195,10 @@ def test_a_backup_of_before_the_first_archive(tmp_path: Path) -> None:
     with holdkit.connect(url, clock=clock) as hk:
         hk.create_pool("show", 1_000)
         restored.use(hk, 2, "first")
-        run("backup", "--url", url, tmp_path / "early copy")
+        run("admin", "backup", "--url", url, tmp_path / "early copy")
         restored.use(hk, 2, "lost")
         restored.archive(hk, tmp_path / "early archive")
-    run("restore", "--url", url, tmp_path / "early copy", "--force")
+    run("admin", "restore", "--url", url, tmp_path / "early copy", "--replace")
     with holdkit.connect(url, clock=clock) as hk:
         with pytest.raises(holdkit.errors.EngineError, match="another entry 6 of lane 0 than the journal"):
             hk.admin.archive(before="1d", to=tmp_path / "early archive")

@@ -44,7 +44,7 @@ def confirmed(*legs: object) -> HoldNow:
 
 def retire() -> None:
     """Consumed units outlive their holds."""
-    run("limits", "--set", "retention=0", "--set", "retention_consumed=0")
+    run("admin", "limits", "--set", "retention=0", "--set", "retention_consumed=0")
     run("sweep")
 
 
@@ -112,36 +112,34 @@ def test_what_was_not_confirmed_does_not_come_back() -> None:
 def test_units_come_back_by_pool_once_their_hold_is_gone() -> None:
     held = confirmed("gpu", "--units", 3)
     reason = ("--reason", "refund of order 9")
-    assert refusal("pools", "return", "gpu", 1, *reason).reason == "quantity_exceeds_consumed"
+    assert refusal("pools", "free", "gpu", 1, *reason).reason == "quantity_exceeds_consumed"
     retire()
     assert refusal("return", held.ticket).reason == "hold_retired"
-    assert refusal("pools", "return", "gpu", 1, code=2).field == "reason"
-    assert refusal("pools", "return", "gpu", 0, *reason, code=2).field == "quantity"
-    assert refusal("pools", "return", "nowhere", 1, *reason).reason == "pool_not_found"
+    assert refusal("pools", "free", "gpu", 1, code=2).field == "reason"
+    assert refusal("pools", "free", "gpu", 0, *reason, code=2).field == "quantity"
+    assert refusal("pools", "free", "nowhere", 1, *reason).reason == "pool_not_found"
     assert counts() == (0, 3, 2)
-    pool = told(PoolNow, "pools", "return", "gpu", 2, *reason, "--op", "r1")
+    pool = told(PoolNow, "pools", "free", "gpu", 2, *reason, "--op", "r1")
     assert (pool.consumed, pool.available) == (1, 4)
-    assert told(PoolNow, "pools", "return", "gpu", 2, *reason, "--op", "r1").available == 4
+    assert told(PoolNow, "pools", "free", "gpu", 2, *reason, "--op", "r1").available == 4
     assert (last().action, last().forced, last().reason) == ("pool.returned", True, "refund of order 9")
-    error = refusal("pools", "return", "gpu", 2, *reason)
+    error = refusal("pools", "free", "gpu", 2, *reason)
     assert (error.reason, error.transient) == ("quantity_exceeds_consumed", False)
-    assert run("pools", "return", "gpu", 1, *reason).out.splitlines()[1].split() == ["gpu", "5", "0", "0", "5"]
+    assert run("pools", "free", "gpu", 1, *reason).out.splitlines()[1].split() == ["gpu", "5", "0", "0", "5"]
 
 
 def test_an_operator_frees_a_key_at_any_age() -> None:
     for life in ("kept", "gone"):
-        claim = told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", "5m")
-        assert refusal("claim", "forget", claim.id, "--force", "--reason", "early").reason == "not_confirmed"
-        told(ClaimAnswer, "claim", "confirm", claim.ticket, "--entity", "user:7")
+        claim = told(ClaimAnswer, "claims", "hold", *KEY, "--ttl", "5m")
+        assert refusal("claims", "free", *KEY, "--reason", "early").reason == "not_confirmed"
+        told(HoldNow, "confirm", claim.ticket, "--entity", "user:7")
         if life == "gone":
             retire()
-        assert refusal("claim", "forget", claim.id, "--force", code=2).field == "reason"
-        if life == "kept":
-            assert refusal("claim", "forget", claim.id).reason == "not_owner"
-        assert told(ClaimAnswer, "claim", "find", *KEY).state == "confirmed"
-        freed = told(ClaimAnswer, "claim", "forget", claim.id, "--force", "--reason", "account closed")
+        assert refusal("claims", "free", *KEY, code=2).field == "reason"
+        assert told(ClaimAnswer, "claims", "show", *KEY).state == "confirmed"
+        freed = told(ClaimAnswer, "claims", "free", *KEY, "--reason", "account closed")
         assert (freed.id, freed.key, freed.ticket) == (claim.id, "email:alice@example.com", None)
         assert (last().forced, last().reason) == (True, "account closed")
-        assert told(ClaimAnswer, "claim", "find", *KEY).state == "released"
-        again = refusal("claim", "forget", claim.id, "--force", "--reason", "account closed")
+        assert told(ClaimAnswer, "claims", "show", *KEY).state == "released"
+        again = refusal("claims", "free", *KEY, "--reason", "account closed")
         assert again.reason == "not_confirmed"

@@ -27,15 +27,15 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_journal_is_sealed_checked_and_changed(url: str, tmp_path: Path) -> None:
     anchor = tmp_path / "anchor.jsonl"
-    assert told(SealDocument, "seal", "--after", "1h").sealed == 0
-    assert told(SealDocument, "seal", "--anchor", anchor).sealed == 1
-    assert run("seal", "--anchor", anchor).out == "0 runs sealed\n"
-    clean = run("verify", "--seals", "--anchor", anchor)
+    assert told(SealDocument, "admin", "seal", "--after", "1h").sealed == 0
+    assert told(SealDocument, "admin", "seal", "--anchor", anchor).sealed == 1
+    assert run("admin", "seal", "--anchor", anchor).out == "0 runs sealed\n"
+    clean = run("admin", "verify", "--seals", "--anchor", anchor)
     assert clean.out == "every row matches the journal, and every sealed run its seal\n"
     with closing(sqlite3.connect(url[10:])) as db, db:
         db.execute("delete from holdkit_seals")
-    assert run("verify", "--seals").out == "every row matches the journal; nothing is sealed\n"
-    assert run("verify").out == "every row matches the journal\n"
-    cut = told(VerifyAnswer, "verify", "--seals", "--anchor", anchor, code=FOUND)
+    assert run("admin", "verify", "--seals").out == "every row matches the journal; nothing is sealed\n"
+    assert run("admin", "verify").out == "every row matches the journal\n"
+    cut = told(VerifyAnswer, "admin", "verify", "--seals", "--anchor", anchor, code=FOUND)
     assert [(one.key, one.field) for one in cut.found] == [("0/-2", "anchor")]
-    run("verify", "--anchor", anchor, code=USAGE)
+    run("admin", "verify", "--anchor", anchor, code=USAGE)

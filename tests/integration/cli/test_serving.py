@@ -99,15 +99,15 @@ def _named_badly() -> bool:
 
 
 def test_bench_leaves_nothing_behind(url: str) -> None:
-    found = told(BenchDocument, "bench", "--seconds", 0.3, "--threads", 4)
+    found = told(BenchDocument, "admin", "bench", "--seconds", 0.3, "--threads", 4)
     assert found.pairs > 0
     assert 0 < found.p50_ms <= found.p99_ms
     with holdkit.connect(url) as hk:
         assert [(pool.id, pool.held) for pool in hk.pools()] == [("gpu", 0)]
         assert hk.admin.verify().ok
-    assert told(BenchDocument, "bench", "--seconds", 0.2, "--threads", 2, "--pool", "gpu").pool == "gpu"
-    assert "pairs of hold and release" in run("bench", "--seconds", 0.1).out
-    assert "pool_not_found" in run("bench", "--seconds", 5, "--pool", "nowhere", code=1).err
+    assert told(BenchDocument, "admin", "bench", "--seconds", 0.2, "--threads", 2, "--pool", "gpu").pool == "gpu"
+    assert "pairs of hold and release" in run("admin", "bench", "--seconds", 0.1).out
+    assert "pool_not_found" in run("admin", "bench", "--seconds", 5, "--pool", "nowhere", code=1).err
 
 
 def test_without_the_servers_libraries_it_says_what_to_install(url: str) -> None:

@@ -60,17 +60,16 @@ def test_every_hint_is_of_a_message_that_exists() -> None:
         (("release", "0" * 32, "--force"), "holdkit: --reason: "),
         (("hold", "gpu", "--ttl", "5m", "--actor", "bob"), "holdkit: --actor: "),
         (("confirm", "nonsense"), "holdkit: TICKET: "),
-        (("items", "reserve", "a", "a"), "holdkit: ITEM: "),
+        (("items", "hold", "a", "a"), "holdkit: ITEM: "),
         (("join", "gpu", "--ttl", "2h", "--offer-ttl", "x"), "holdkit: --offer-ttl: "),
         (("pools", "create", "~mine", 1), "holdkit: POOL: "),
-        (("claim", "reserve", "e:mail", "x", "--ttl", "5m"), "holdkit: TYPE: "),
+        (("claims", "hold", "e:mail", "x", "--ttl", "5m"), "holdkit: TYPE: "),
         (("journal", "list", "--after", "nonsense"), "holdkit: --after: "),
         (("pools", "list", "--prefx", "a"), "No such option"),
         (("join", "gpu//left", "--ttl", "2h", "--offer-ttl", "5m"), "a pool made by holdkit pools create"),
         (("pools", "limit", "gpu", 0), "holdkit: UNITS|none: "),
         (("extend", "0" * 32), "give exactly one of --by and --ttl"),
-        (("claim", "confirm", "nonsense", "--entity", "user:7"), "holdkit: TICKET: "),
-        (("claim", "find"), "give TYPE and VALUE, or --id"),
+        (("claims", "show"), "give TYPE and VALUE, or --id"),
         (("pools", "list", "--url", "ftp://x"), "and a server's http://…"),
     ],
 )
@@ -89,7 +88,7 @@ def test_a_return_to_a_pool_names_the_option_for_an_account(hk: holdkit.Kernel) 
     hk = holdkit.connect(hk.url)
     hk.consume("gpu", 1, account="customer:7")
     hk.close()
-    said = refusal("pools", "return", "gpu", 1, "--reason", "refund").message
+    said = refusal("pools", "free", "gpu", 1, "--reason", "refund").message
     assert said.endswith("those of an account with --account")
 
 
@@ -100,7 +99,9 @@ def test_what_a_server_says_names_what_was_typed(hk: holdkit.Kernel, monkeypatch
         monkeypatch.setenv("HOLDKIT_KEY", server.admin)
         assert "holdkit: WEBHOOK: there is no webhook" in refusal("webhooks", "show", "nowhere", code=2).message
         assert "holdkit: WEBHOOK: there is no webhook" in refusal("webhooks", "replay", "nowhere", code=2).message
-        assert "holdkit: TENANT: there is no such tenant" in refusal("tenants", "show", "nowhere", code=2).message
+        assert (
+            "holdkit: TENANT: there is no such tenant" in refusal("admin", "tenants", "show", "nowhere", code=2).message
+        )
         for at_server in ((), ("--url", server.url)):
             bad = refusal("webhooks", "make", "ftp://x", *at_server, code=2)
             assert (bad.field, bad.code) == ("url", "url_malformed")
@@ -149,21 +150,21 @@ def test_ctrl_c_leaves_a_word_about_what_is_done(
 ) -> None:
     url, other, copy = hk.url, f"sqlite:///{tmp_path}/other.db", tmp_path / "copy.jsonl"
     hk.close()
-    assert "nothing was changed" in interrupted(monkeypatch, "verify", url)
-    assert "nothing was changed" in interrupted(monkeypatch, "repair", url)
-    assert "everything was corrected, or nothing" in interrupted(monkeypatch, "repair", url, "--yes")
-    assert f"{copy} was not written" in interrupted(monkeypatch, "export", "--url", url, copy)
+    assert "nothing was changed" in interrupted(monkeypatch, "admin", "verify", url)
+    assert "nothing was changed" in interrupted(monkeypatch, "admin", "repair", url)
+    assert "everything was corrected, or nothing" in interrupted(monkeypatch, "admin", "repair", url, "--yes")
+    assert f"{copy} was not written" in interrupted(monkeypatch, "admin", "export", "--url", url, copy)
     assert list(tmp_path.glob("*copy*")) == []
-    run("export", "--url", url, copy)
-    assert "nothing was imported" in interrupted(monkeypatch, "import", "--url", other, copy)
-    run("import", "--url", other, copy)
-    run("verify", other)
+    run("admin", "export", "--url", url, copy)
+    assert "nothing was imported" in interrupted(monkeypatch, "admin", "import", "--url", other, copy)
+    run("admin", "import", "--url", other, copy)
+    run("admin", "verify", other)
     before = len(run("journal", "list", "--url", url).out.splitlines())
     away = tmp_path / "away"
-    said = interrupted(monkeypatch, "archive", url, "--before", "0s", "--to", away)
+    said = interrupted(monkeypatch, "admin", "archive", url, "--before", "0s", "--to", away)
     assert re.search(r"at least \d+ entries to .*away; run it again", said)
-    run("archive", url, "--before", "0s", "--to", away)
-    run("verify", url, "--archive", away)
+    run("admin", "archive", url, "--before", "0s", "--to", away)
+    run("admin", "verify", url, "--archive", away)
     assert before > 0
 
 
@@ -172,12 +173,12 @@ def test_ctrl_c_during_an_erasure_tells_how_to_go_on(
 ) -> None:
     with holdkit.connect(hk.url) as kernel:
         kernel.hold("gpu", 1, ttl=600, entity="user:7")
-    asked = ("erase", hk.url, "--entity", "user:7")
+    asked = ("admin", "erase", hk.url, "--entity", "user:7")
     assert interrupted(monkeypatch, *asked, "--dry-run").endswith("interrupted: nothing was changed")
     said = interrupted(monkeypatch, *asked, "--reason", "request 118")
     assert said.endswith("a part may have been replaced; run the same command again to replace the rest")
     run(*asked, "--reason", "request 118")
-    run("verify", hk.url)
+    run("admin", "verify", hk.url)
     assert "user:7" not in run("journal", "list", "--url", hk.url, "--json").out
 
 
@@ -187,27 +188,29 @@ def test_ctrl_c_during_a_backup_or_a_restore_leaves_what_was_there(
     url, copy = f"sqlite:///{tmp_path}/holds", tmp_path / "copy"
     with holdkit.connect(url) as hk:
         hk.create_pool("gpu", total=5)
-    assert f"{copy} was not written" in interrupted(monkeypatch, "backup", "--url", url, copy)
+    assert f"{copy} was not written" in interrupted(monkeypatch, "admin", "backup", "--url", url, copy)
     assert not copy.exists()
-    run("backup", "--url", url, copy)
+    run("admin", "backup", "--url", url, copy)
     with holdkit.connect(url) as hk:
         hk.admin.resize_pool("gpu", 6)
-    said = interrupted(monkeypatch, "restore", "--url", url, copy, "--force")
+    said = interrupted(monkeypatch, "admin", "restore", "--url", url, copy, "--replace")
     assert said.endswith(("everything was restored, or nothing: run it again", "nothing was restored: run it again"))
     assert list(tmp_path.glob(".*")) == []
     assert told(PoolNow, "pools", "show", "gpu", "--url", url).total == 6, "it is as it was"
     monkeypatch.setattr(
         import_, "sync_path", lambda _: signal.raise_signal(signal.SIGINT)
     )  # before the copy gets its name
-    assert refusal("restore", "--url", url, copy, "--force", code=130).effect == "unknown"
+    assert refusal("admin", "restore", "--url", url, copy, "--replace", code=130).effect == "unknown"
     monkeypatch.undo()
     assert list(tmp_path.glob(".*")) == []
     assert told(PoolNow, "pools", "show", "gpu", "--url", url).total == 6, "what was moved away is back"
-    run("restore", "--url", url, copy, "--force")
+    run("admin", "restore", "--url", url, copy, "--replace")
     assert told(PoolNow, "pools", "show", "gpu", "--url", url).total == 5
 
 
 def test_ctrl_c_while_sealing_keeps_what_is_sealed(hk: holdkit.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert re.search(r"at least \d+ runs were sealed, and stay sealed", interrupted(monkeypatch, "seal", hk.url))
-    run("seal", hk.url)
-    run("verify", hk.url, "--seals")
+    assert re.search(
+        r"at least \d+ runs were sealed, and stay sealed", interrupted(monkeypatch, "admin", "seal", hk.url)
+    )
+    run("admin", "seal", hk.url)
+    run("admin", "verify", hk.url, "--seals")

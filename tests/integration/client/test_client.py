@@ -4,7 +4,8 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -59,6 +60,27 @@ def test_a_hold_from_end_to_end(hk: RemoteKernel) -> None:
     with pytest.raises(holdkit.errors.VersionConflict):
         hk.admin.resize_pool("one/a", 20, if_version=1)
     assert hk.admin.resize_pool("one/a", 20, if_version=hk.pool("one/a").version).total == 20
+
+
+def test_pools_show_what_the_kernel_shows(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'holds.db'}"
+    names = [name for name in dir(holdkit.Pool) if name[:1] != "_" and name != "raw"]
+    assert len(names) == 16
+    with live_server(url) as server, connect(server.url, key=server.admin) as hk, holdkit.connect(url) as local:
+        hk.create_pool("show", 9, per_account=5, line="skip")
+        hk.create_pool("show//stalls", 2)
+        hk.hold("show", 3, ttl=60, account="ann")
+        hk.consume("show", 1, account="ann")
+        hk.join("show", 5, ttl=60, offer_ttl=60, account="bob")
+        hk.calendar("inn", {"double": 3}).hold("double", date(2099, 7, 1), date(2099, 7, 2), ttl=60)
+        for id in ("show", "show//stalls", "~calendar/inn/double/2099-07-01"):
+            pool, listed, its = hk.pool(id), hk.pools(id)[0], local.pool(id)
+            assert (type(pool), listed) == (holdkit.Pool, pool)
+            assert {name: getattr(pool, name) for name in names} == {name: getattr(its, name) for name in names}
+        assert hk.pool("~calendar/inn/double/2099-07-01").closes is not None
+        assert hk.admin.search("show//").pools == [hk.pool("show//stalls")]
+        assert type(hk.admin.archive_pool("show//stalls")) is holdkit.Pool
+        assert type(hk.apply([CreatePool(id="b", total=1)])[0].unwrap()) is holdkit.Pool
 
 
 def test_pools_end(hk: RemoteKernel) -> None:

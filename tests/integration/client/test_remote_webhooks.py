@@ -9,12 +9,12 @@ from msgspec import structs
 
 import holdkit
 from holdkit.client import RemoteKernel, connect
-from holdkit.server.settings import Delivery
+from holdkit.server.settings import Webhooks
 from tests.integration.server.test_two_webhook_senders import Receiver, receiver_running
 from tests.support.servers import QUICK, live_server
 from tests.support.threads import wait_until
 
-SETTINGS = structs.replace(QUICK, webhooks=Delivery(pauses=(), allowed=frozenset(["127.0.0.1"])))
+SETTINGS = structs.replace(QUICK, webhooks=Webhooks(pauses=(), allowed=frozenset(["127.0.0.1"])))
 
 
 @pytest.fixture(scope="module")

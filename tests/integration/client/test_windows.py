@@ -14,6 +14,7 @@ import pytest
 import holdkit
 from holdkit import Allowance, items
 from holdkit.client import NotAdmitted, Policy
+from holdkit.kernel.times import moment
 from holdkit.testing import FakeClock
 from tests.integration.client.test_client import Flaky
 from tests.integration.conftest import Clients
@@ -56,7 +57,7 @@ def test_the_window_is_the_servers_however_wrong_the_clock_here_is(clients: Clie
     with live_server(clock=clock) as server:
         hk = clients.open(server)
         api = hk.rate("api", Allowance(2, per="minute"))
-        assert [(one.opens_slot, one.available) for one in api.usage("a")] == [(600_000_000, 2)]
+        assert [(moment(one.opens), one.available) for one in api.usage("a")] == [(600_000_000, 2)]
         assert api.consume("a", op="first").legs[0].pool == "~rates/api/a/60s@600"
         clock.set(660_000_000)
         assert api.consume("a", op="second").legs[0].pool == "~rates/api/a/60s@660"
@@ -75,7 +76,8 @@ def test_budgets_described_here(remote: Any, name: str) -> None:
     again = llm.confirm(hold, {"tokens": 350}, op=f"{name}-2")
     assert (again.replayed, again.uncovered) == (True, {"tokens": 50})
     assert llm.confirm(llm.hold("bob", {"calls": 1}, ttl=60), {"calls": 0}).state == "released"
-    assert llm.resize("ann", "tokens", 400).total == 400
+    resized = llm.resize("ann", "tokens", 400)
+    assert (type(resized), resized.total, resized.closes) == (holdkit.Pool, 400, datetime(2030, 1, 16, tzinfo=UTC))
     assert llm.remaining("ann") == {"calls": 8, "tokens": 100}
     with pytest.raises(holdkit.errors.BelowInUse):
         llm.resize("ann", "tokens", 299)

@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, expect
 
 import holdkit
 from holdkit.server import Settings
+from holdkit.server.settings import Upkeep
 from tests.integration.dashboard.browser import Api, served, watched
 
 
@@ -103,7 +104,7 @@ def test_a_hold_is_extended_with_its_token(browser: Browser, tmp_path: Path) -> 
 
 
 def test_a_sweep_sweeps(browser: Browser, tmp_path: Path) -> None:
-    settings = Settings(key_refresh=0.05, sweep_every=0)
+    settings = Settings(upkeep=Upkeep(key_refresh=0.05, sweep_every=0))
     with served(tmp_path, settings=settings) as (server, http), watched(browser, server) as tab:
         api = Api(http)
         api.pool("gpu", 8)

@@ -47,7 +47,7 @@ class KilledServer:
 
     def start(self) -> LiveServer:
         """Return once it listens."""
-        command = [*RUN, "serve", self.database, "--port", str(self._port), "--json", "--rollup-every", "0.2"]
+        command = [*RUN, "serve", self.database, "--port", str(self._port), "--json", "--upkeep-rollup-every", "0.2"]
         command += self._options
         self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self._child.stdout is not None
@@ -214,7 +214,7 @@ def test_plots_survive_a_reload_and_an_outage_is_a_gap(browser: Browser, killabl
 @contextmanager
 def after_a_whole_interval(killable: KilledServer, server: LiveServer) -> Iterator[None]:
     """Another server on the same database and port, by whose clock 20 seconds have passed without one."""
-    recording = replace(QUICK, rollup_every=0.2)
+    recording = replace(QUICK, upkeep=replace(QUICK.upkeep, rollup_every=0.2))
     with live_server(
         killable.database, settings=recording, port=server.port, clock=lambda: time.time_ns() // 1_000 + 20 * SECOND
     ):

@@ -83,7 +83,7 @@ def is_out_of_date(page: Page) -> None:
 def test_what_a_stopped_server_said_last_is_out_of_date_until_it_says_something(
     browser: Browser, serve: Callable[..., tuple[StoppedServer, LiveServer]], view: str
 ) -> None:
-    process, server = serve("--ping-every", "0.5")
+    process, server = serve("--streams-ping-every", "0.5")
     with watched(browser, server, quiet=False, alone=True) as tab:
         page = tab.open(view)
         is_live(page)
@@ -122,7 +122,7 @@ def test_without_another_setting_that_is_thirty_seconds(
 def test_the_server_says_how_often_it_gives_a_sign_of_life(
     browser: Browser, serve: Callable[..., tuple[StoppedServer, LiveServer]]
 ) -> None:
-    process, server = serve("--ping-every", "1000")
+    process, server = serve("--streams-ping-every", "1000")
     with watched(browser, server, quiet=False, alone=True) as tab:
         page = tab.open()
         is_live(page)

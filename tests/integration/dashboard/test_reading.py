@@ -361,7 +361,7 @@ def test_health_warns_of_a_disk_that_is_nearly_full(
 ) -> None:
     space = [Space(4_000 << 20, 100_000 << 20)]
     monkeypatch.setattr("holdkit.server.room.space_of", lambda _path: space[0])
-    keeping = replace(QUICK, min_free=1 << 30)
+    keeping = replace(QUICK, journal=replace(QUICK.journal, min_free=1 << 30))
     with served(tmp_path, settings=keeping) as (server, _), watched(browser, server) as tab:
         page = tab.open("health")
         expect(page.locator("[data-disk=low]")).to_have_text(

@@ -180,7 +180,10 @@ def test_the_live_journal_begins_again_where_its_place_is_lost(browser: Browser,
 
 def test_the_filters_of_the_live_journal_have_what_they_say(browser: Browser, tmp_path: Path) -> None:
     with (
-        served(tmp_path, settings=replace(QUICK, audit_refusals=True)) as (server, http),
+        served(tmp_path, settings=replace(QUICK, journal=replace(QUICK.journal, audit_refusals=True))) as (
+            server,
+            http,
+        ),
         watched(browser, server) as tab,
     ):
         api = Api(http)

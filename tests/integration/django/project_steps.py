@@ -81,8 +81,8 @@ assert (ids(), hk.pools()) == ([], [])
 
 hk.create_pool("lamp", 3)
 hold = hk.hold("lamp", 1, ttl=60)
-for command in ("sweep", "verify", "doctor"):
-    assert json.loads(printed("holdkit", "--", command, "--json")), command
+for command in (("sweep",), ("admin", "verify"), ("doctor",)):
+    assert json.loads(printed("holdkit", "--", *command, "--json")), command
 for arguments in (["dumpdata"], ["dumpdata", "--all"]):
     dumped = json.loads(printed(*arguments))
     assert {one["model"] for one in dumped} >= {"auth.permission", "contenttypes.contenttype"}

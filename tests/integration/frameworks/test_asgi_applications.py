@@ -14,12 +14,13 @@ import pytest
 import holdkit
 from holdkit.kernel.context import current
 from holdkit.server import Settings
+from holdkit.server.settings import Upkeep
 from tests.integration.frameworks.asgi_applications import ERRORS, SHOPS, Shop, facts, make_lamps
 from tests.support.servers import in_process_app
 from tests.support.threads import PATIENCE
 
 pytestmark = pytest.mark.anyio
-OPEN = Settings(open=True, sweep_every=0)
+OPEN = Settings(open=True, upkeep=Upkeep(sweep_every=0))
 Make = Callable[..., Shop]
 
 

@@ -33,7 +33,7 @@ def told(app: Application) -> list[str]:
     entries: list[JournalEntry] = app.hk.journal.list()
     by_lane: dict[int, list[int]] = {}
     for entry in entries:
-        by_lane.setdefault(entry.position.lane, []).append(entry.position.seq)
+        by_lane.setdefault(entry.raw.row.lane, []).append(entry.raw.row.seq)
     for numbers in by_lane.values():
         assert numbers == list(range(1, len(numbers) + 1))
     return [str(entry.action) for entry in entries]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from holdkit.server.settings import Metrics
 from tests.acceptance.docs.pages import ROOT
 from tests.support.servers import QUICK, live_server
 
@@ -30,7 +31,7 @@ def expressions(dashboard: dict[str, Any]) -> list[str]:
 
 def families() -> dict[str, Metric]:
     """The metrics of a server on a socket that has answered requests."""
-    settings = replace(QUICK, metric_pools=("*",))
+    settings = replace(QUICK, metrics=Metrics(pools=("*",)))
     with live_server(settings=settings) as server, server.client() as http:
         http.post("/v1/pools", json={"id": "gpu", "total": 2}).raise_for_status()
         text = http.get("/metrics").raise_for_status().text

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import holdkit
 from holdkit.contrib.prometheus import KernelCollector
 from holdkit.kernel.measures import MOST_NAMES, MOST_POOLS, AllowedPools, allowed_pools
+from holdkit.server.settings import Metrics
 from tests.support.kernels import Store
 from tests.support.servers import QUICK, in_process_app
 
@@ -88,7 +89,7 @@ def test_an_allow_list_is_checked_when_it_is_given() -> None:
 
 def test_a_server_shows_the_pools_of_its_setting() -> None:
     async def main() -> tuple[str, str]:
-        settings = replace(QUICK, metric_pools=("gpu", "acme::room-*"))
+        settings = replace(QUICK, metrics=Metrics(pools=("gpu", "acme::room-*")))
         async with in_process_app(settings=settings) as here:
             for tenant, pool in (("", "gpu"), ("", "room-0"), ("acme", "room-1"), ("acme", "gpu")):
                 await here.call("POST", "/v1/pools", {"id": pool, "total": 4}, tenant=tenant)

@@ -14,6 +14,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from holdkit.client import connect_async
 from holdkit.contrib.opentelemetry import instrument_client
+from holdkit.server.settings import Metrics
 from holdkit.testing import FakeClock
 from tests.integration.observability.test_spans import Recorded, links, span_id
 from tests.support.receivers import eventually, receivers
@@ -32,7 +33,7 @@ NOT_RECORDED = (
     PARENT.replace("00f067aa0ba902b7", "0" * 16),
 )
 """What says that nobody records, and what is no context at all: a server never begins a trace by itself."""
-TRACED = replace(QUICK, opentelemetry=True)
+TRACED = replace(QUICK, metrics=Metrics(opentelemetry=True))
 
 
 @pytest.fixture

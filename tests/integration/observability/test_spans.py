@@ -69,7 +69,7 @@ def test_hours_later_an_expiry_is_linked_to_the_request_that_held(store: Store, 
     assert dict(first.attributes or {}) == {"holdkit.commands": 1, "holdkit.pools": ("gpu",), "holdkit.hold": held.id}
     unrecorded = hk.hold("gpu", 1, ttl=60)
     assert hk.hold("gpu", 1, ttl=60, op="once").replayed, "the trace is no part of the payload"
-    traces = {entry.subject: entry.trace for entry in hk.journal.list() if entry.action == "hold.held"}
+    traces = {entry.subject: entry.raw.trace for entry in hk.journal.list() if entry.action == "hold.held"}
     assert traces[held.id] == f"00-{request.get_span_context().trace_id:032x}-{span_id(first)}-03"
     assert traces[unrecorded.id] is None
     hk = store.reopen(store.hk)._traced(OpenTelemetryTracer(recorded.provider))  # another process
@@ -120,7 +120,7 @@ def test_a_span_that_is_not_sampled_is_not_recorded() -> None:
         hk.create_pool("gpu", 1)
         with provider.get_tracer("application").start_as_current_span("request"):
             hk.hold("gpu", 1, ttl=60)
-        assert [entry.trace for entry in hk.journal.list()] == [None, None]
+        assert [entry.raw.trace for entry in hk.journal.list()] == [None, None]
 
 
 def test_listeners_and_followers_are_linked_to_the_call_that_their_entry_tells_of(recorded: Recorded) -> None:
@@ -196,4 +196,4 @@ def test_a_caller_cannot_choose_the_trace() -> None:
             holdkit.commands.PlaceHold(legs=(holdkit.Leg("p"),), ttl=9, trace="x"),
         ]
         hk.apply(commands)
-        assert [entry.trace for entry in hk.journal.list()] == [None, None]
+        assert [entry.raw.trace for entry in hk.journal.list()] == [None, None]

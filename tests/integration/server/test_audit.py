@@ -94,7 +94,9 @@ def test_what_administrators_do_names_their_key_too() -> None:
             assert sum(entry["subject"] == f"~key/{made}" for entry in shown) == 3
             everything = await here.running.kernel.journal.list(include_reserved=True)
             assert {
-                one.entry.record.body for one in everything if one.subject == f"~key/{made}" and one.entry.record
+                one.raw.entry.record.body
+                for one in everything
+                if one.subject == f"~key/{made}" and one.raw.entry.record
             } == {""}
 
     asyncio.run(main())

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from holdkit.server import Settings
+from holdkit.server.settings import Connections, Rates, Requests, Upkeep
 from tests.support.servers import QUICK, InProcessApp, LiveServer, in_process_app, live_server
 from tests.support.threads import PATIENCE
 
-SHORT_TIMEOUT = Settings(key_refresh=0.05, sweep_every=0, body_timeout=0.3)
+SHORT_TIMEOUT = Settings(upkeep=Upkeep(key_refresh=0.05, sweep_every=0), requests=Requests(body_timeout=0.3))
 
 BODIES: list[tuple[str, bytes, str]] = [
     ("nothing", b"", "body_not_json"),
@@ -178,7 +179,7 @@ def test_one_poisonous_command_refuses_its_batch_and_writes_nothing() -> None:
 
 def test_a_key_that_asks_too_often_is_turned_away_before_any_work() -> None:
     async def main() -> None:
-        async with in_process_app(settings=Settings(rate=0.001, burst=3)) as here:
+        async with in_process_app(settings=Settings(rates=Rates(key=0.001, key_burst=3))) as here:
             other = await here.key("read")
             for status in (201, 409, 409, 429, 429):
                 answer = await here.call("POST", "/v1/pools", {"id": "a", "total": 1})
@@ -292,7 +293,7 @@ HALF = b"POST /v1/pools HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n
 
 @pytest.mark.parametrize("payload", [b"", b"GET /li", HALF])
 def test_a_request_that_does_not_arrive_loses_its_connection(payload: bytes) -> None:
-    with live_server(settings=Settings(receive_timeout=0.2)) as server:
+    with live_server(settings=Settings(connections=Connections(receive_timeout=0.2))) as server:
         raw_answer = raw(server, payload)
         assert raw_answer == b"" or raw_answer.startswith(b"HTTP/1.1 401")
         with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as wire:
@@ -304,7 +305,7 @@ def test_a_request_that_does_not_arrive_loses_its_connection(payload: bytes) -> 
 
 def test_empty_lines_after_a_request_keep_no_connection_open() -> None:
     with (
-        live_server(settings=Settings(receive_timeout=0.2, keep_alive=0.2)) as server,
+        live_server(settings=Settings(connections=Connections(receive_timeout=0.2, keep_alive=0.2))) as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as wire,
     ):
         wire.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -315,7 +316,7 @@ def test_empty_lines_after_a_request_keep_no_connection_open() -> None:
 
 
 def test_headers_without_an_end_are_refused_before_they_fill_the_memory(server: LiveServer) -> None:
-    told = raw(server, b"GET /livez HTTP/1.1\r\nX-A: " + b"a" * (4 * QUICK.max_headers))
+    told = raw(server, b"GET /livez HTTP/1.1\r\nX-A: " + b"a" * (4 * QUICK.requests.max_headers))
     assert told.startswith(b"HTTP/1.1 431 ")
 
 

@@ -19,14 +19,21 @@ from holdkit.commands import CreatePool
 from holdkit.core.reading import ListRecords
 from holdkit.server import Settings, feed, large_answers
 from holdkit.server.request import Request
+from holdkit.server.settings import Answers, Rates, Upkeep
 from holdkit.server.streams import PACKET, Stream, entries
 from holdkit.wire.fields import encode as encode_json
 from tests.support.servers import InProcessApp, in_process_app, live_server
 from tests.support.threads import PATIENCE
 
 PAGE = 64 * 1024
-SMALL = Settings(key_refresh=1, sweep_every=0, page_bytes=PAGE, rate=1e6, burst=10**6)
-UNBOUNDED = Settings(key_refresh=1, sweep_every=0, page_bytes=1 << 30, rate=1e6, burst=10**6)
+SMALL = Settings(
+    upkeep=Upkeep(key_refresh=1, sweep_every=0), answers=Answers(page_bytes=PAGE), rates=Rates(key=1e6, key_burst=10**6)
+)
+UNBOUNDED = Settings(
+    upkeep=Upkeep(key_refresh=1, sweep_every=0),
+    answers=Answers(page_bytes=1 << 30),
+    rates=Rates(key=1e6, key_burst=10**6),
+)
 POOLS = [f"p{number:03}" for number in range(300)]
 HOLDS, NOTES, EXTENDED = 12, 20, 30
 
@@ -212,7 +219,11 @@ class SlowClient:
 
 def test_answers_under_way_are_bounded_and_shared() -> None:
     """A key's share is full while its clients take their time; another tenant's is not, and small answers always pass."""
-    settings = Settings(key_refresh=1, sweep_every=0, page_bytes=4 * PAGE, answer_bytes=7 * PAGE, rate=1e6, burst=10**6)
+    settings = Settings(
+        upkeep=Upkeep(key_refresh=1, sweep_every=0),
+        answers=Answers(page_bytes=4 * PAGE, max_bytes=7 * PAGE),
+        rates=Rates(key=1e6, key_burst=10**6),
+    )
 
     async def work(here: InProcessApp) -> None:
         for tenant in ("greedy", "quiet"):
@@ -268,7 +279,7 @@ def test_a_large_answer_is_encoded_off_the_loop_and_sent_in_parts(monkeypatch: p
 
 
 def test_the_answer_of_a_change_is_given_even_if_there_is_no_room() -> None:
-    settings = Settings(key_refresh=1, sweep_every=0, answer_bytes=1, page_bytes=4 * PAGE)
+    settings = Settings(upkeep=Upkeep(key_refresh=1, sweep_every=0), answers=Answers(max_bytes=1, page_bytes=4 * PAGE))
 
     async def work(here: InProcessApp) -> None:
         created = [{"type": "create_pool", "id": pool, "total": 10_000} for pool in POOLS]

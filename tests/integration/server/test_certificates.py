@@ -15,19 +15,20 @@ import pytest
 
 import holdkit
 from holdkit.server import Settings, server
+from holdkit.server.settings import Tls, Upkeep
 from tests.support.certificates import MadeCertificate, serial_of
 from tests.support.servers import live_server
 from tests.support.threads import PATIENCE, wait_until
 
 
-def settings(check: float, **more: Any) -> Settings:
-    return Settings(key_refresh=0.05, sweep_every=0, certificate_check=check, **more)
+def settings(**tls: Any) -> Settings:
+    return Settings(upkeep=Upkeep(key_refresh=0.05, sweep_every=0), tls=Tls(**tls))
 
 
 def test_browsers_are_told_to_use_tls_only(tmp_path: Path) -> None:
     made = MadeCertificate(tmp_path)
     for seconds, told in ((3_600, "max-age=3600"), (0, None)):
-        with live_server(settings=settings(0, hsts=seconds), **made.options) as running:
+        with live_server(settings=settings(check_every=0, hsts=seconds), **made.options) as running:
             for path, status in (("/livez", 200), ("/v1/pools", 401), ("/", 200), ("/nothing", 404)):
                 answer = httpx.get(running.url + path, verify=made.trusted(), timeout=PATIENCE)
                 assert (answer.status_code, answer.headers.get("strict-transport-security")) == (status, told)
@@ -39,7 +40,7 @@ def test_a_changed_certificate_is_read_anew_and_a_broken_one_is_not_used(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = MadeCertificate(tmp_path)
-    with live_server(settings=settings(0.05), **made.options) as running, caplog.at_level(logging.WARNING):
+    with live_server(settings=settings(check_every=0.05), **made.options) as running, caplog.at_level(logging.WARNING):
         with httpx.Client(base_url=running.url, verify=made.trusted(), timeout=PATIENCE) as before:
             assert before.get("/livez").status_code == 200
             first, second = made.serial, made.renew()
@@ -63,7 +64,8 @@ def test_a_changed_certificate_is_read_anew_and_a_broken_one_is_not_used(
 PROGRAM = """
 import sys
 from holdkit.server import Settings, serve
-serve("memory://", port=0, settings=Settings(open=True, certificate_check=0), certificate=sys.argv[1], private_key=sys.argv[2],
+from holdkit.server.settings import Tls
+serve("memory://", port=0, settings=Settings(open=True, tls=Tls(check_every=0)), certificate=sys.argv[1], private_key=sys.argv[2],
       started=lambda url: print(url, flush=True))
 """
 

@@ -21,6 +21,7 @@ import pytest
 
 from holdkit.server import Settings, protocol
 from holdkit.server.bounds import bounds_of, raise_file_limit
+from holdkit.server.settings import Connections, Requests, Upkeep
 from holdkit.server.static import FOLDER
 from tests.support.certificates import MadeCertificate
 from tests.support.servers import LiveServer, live_server
@@ -43,8 +44,9 @@ def begin_slow_requests(server: LiveServer, wires: list[socket.socket]) -> None:
         assert wire.recv(65_536).startswith(b"HTTP/1.1 100")
 
 
-def settings(**more: Any) -> Settings:
-    return Settings(key_refresh=0.05, sweep_every=0, **more)
+def settings(connections: Connections | None = None, **more: Any) -> Settings:
+    bounds = connections or Connections()
+    return Settings(upkeep=Upkeep(key_refresh=0.05, sweep_every=0), connections=bounds, **more)
 
 
 def connect(port: int, *, room: int | None = None) -> socket.socket:
@@ -92,7 +94,7 @@ def test_clients_that_read_nothing_are_disconnected(
     made = MadeCertificate(tmp_path)
     ask = f"GET /assets/{ASSET.name} HTTP/1.1\r\nHost: localhost\r\nConnection: ".encode()
     asked = (ask + b"keep-alive\r\n\r\n") * 39 + ask + last + b"\r\n\r\n"
-    bounds = settings(write_timeout=0.3, max_connections=8, max_pipelined=40)
+    bounds = settings(Connections(write_timeout=0.3, max=8, max_pipelined=40))
     with live_server(settings=bounds, **(made.options if tls else {})) as server, contextlib.ExitStack() as stack:
         logging.getLogger("uvicorn.error").addHandler(caplog.handler)
         for _ in range(8):
@@ -110,7 +112,7 @@ def test_clients_that_read_nothing_are_disconnected(
 def test_without_a_write_timeout_they_lock_everybody_out() -> None:
     """The canary of the test above."""
     asked = f"GET /assets/{ASSET.name} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 17
-    with live_server(settings=settings(write_timeout=3_600, max_connections=8)) as server:
+    with live_server(settings=settings(Connections(write_timeout=3_600, max=8))) as server:
         with sockets(server.port, 8, room=4096) as readers:
             for wire in readers:
                 wire.sendall(asked)
@@ -124,7 +126,10 @@ def test_without_a_write_timeout_they_lock_everybody_out() -> None:
 
 def test_a_client_that_reads_slowly_gets_everything() -> None:
     """The canary of the test above: progress is what counts, not the time that a whole answer takes."""
-    with live_server(settings=settings(write_timeout=0.3)) as server, connect(server.port, room=65_536) as wire:
+    with (
+        live_server(settings=settings(Connections(write_timeout=0.3))) as server,
+        connect(server.port, room=65_536) as wire,
+    ):
         wire.sendall(f"GET /assets/{ASSET.name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         got = b""
         while part := wire.recv(8192):
@@ -134,7 +139,7 @@ def test_a_client_that_reads_slowly_gets_everything() -> None:
 
 def test_silent_tls_clients_count_cost_little_and_are_closed(tmp_path: Path) -> None:
     made = MadeCertificate(tmp_path)
-    bounds = settings(max_connections=150, max_handshakes=2, handshake_timeout=0.5)
+    bounds = settings(Connections(max=150, max_handshakes=2, handshake_timeout=0.5))
     with live_server(settings=bounds, **made.options) as server:
         assert is_live(server, made.trusted())
         before = resident()
@@ -161,7 +166,7 @@ def resident() -> int:
     ids=["silent", "between two requests", "an unfinished head", "a body that nobody waits for"],
 )
 def test_idle_sockets_lock_nobody_out(payload: bytes) -> None:
-    with live_server(settings=settings(max_connections=5)) as server, sockets(server.port, 50) as idle:
+    with live_server(settings=settings(Connections(max=5))) as server, sockets(server.port, 50) as idle:
         for wire in idle:
             with contextlib.suppress(OSError):
                 wire.sendall(payload)
@@ -179,7 +184,7 @@ def test_idle_sockets_lock_nobody_out(payload: bytes) -> None:
 
 
 def test_requests_are_bounded_below_connections_so_that_one_too_many_is_told() -> None:
-    bounds = settings(max_connections=8, max_requests_of_tenant=8)
+    bounds = settings(Connections(max=8), requests=Requests(max_of_tenant=8))
     with live_server(settings=bounds) as server, sockets(server.port, 6) as busy:
         begin_slow_requests(server, busy)
         with server.client() as http:
@@ -190,7 +195,7 @@ def test_requests_are_bounded_below_connections_so_that_one_too_many_is_told() -
 
 
 def test_a_client_beyond_all_connections_is_told_too() -> None:
-    bounds = settings(max_connections=4, max_requests=4, max_requests_of_tenant=4)
+    bounds = settings(Connections(max=4), requests=Requests(max=4, max_of_tenant=4))
     with live_server(settings=bounds) as server, sockets(server.port, 4) as busy:
         begin_slow_requests(server, busy)
         wait_until(lambda: refused(server))
@@ -206,7 +211,7 @@ def refused(server: LiveServer) -> bool:
 
 
 def test_one_address_gets_only_its_share() -> None:
-    bounds = settings(max_connections=8, max_connections_per_address=4)
+    bounds = settings(Connections(max=8, max_per_address=4))
     with live_server(settings=bounds, host="127.0.0.1") as server, sockets(server.port, 4) as busy:
         for wire in busy:
             wire.sendall(LIVE)
@@ -225,7 +230,8 @@ LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
 from holdkit.server import Settings, serve
-settings = Settings(open=True, max_connections=int(sys.argv[2]) or None)
+from holdkit.server.settings import Connections
+settings = Settings(open=True, connections=Connections(max=int(sys.argv[2]) or None))
 serve("sqlite:///" + sys.argv[1], port=0, settings=settings, started=lambda url: print(url, flush=True))
 """
 
@@ -273,7 +279,7 @@ def test_bounds_follow_from_the_limit_of_descriptors(
 
 
 def test_pipelined_requests_are_answered_up_to_a_bound_then_the_connection_closes() -> None:
-    with live_server(settings=settings(max_pipelined=16)) as server:
+    with live_server(settings=settings(Connections(max_pipelined=16))) as server:
         for sent, answered in ((17, 17), (2_000, 17)):
             with connect(server.port) as wire:
                 with contextlib.suppress(ConnectionError):
@@ -287,7 +293,7 @@ def test_pipelined_requests_are_answered_up_to_a_bound_then_the_connection_close
 
 
 def test_a_head_without_end_is_refused_and_its_connection_closed() -> None:
-    with live_server(settings=settings(max_headers=4096, max_query=1024)) as server:
+    with live_server(settings=settings(requests=Requests(max_headers=4096, max_query=1024))) as server:
         for line in (b"x: y\r\n", b"X-Long: "):
             with connect(server.port) as wire:
                 wire.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + line)
@@ -304,9 +310,9 @@ def test_the_server_raises_its_own_limit_of_descriptors_as_far_as_it_needs() -> 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (900, hard))
-        raise_file_limit(Settings(max_connections=700, pool_size=50))
+        raise_file_limit(Settings(connections=Connections(max=700), pool_size=50))
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (1_006, hard)
-        raise_file_limit(Settings(max_connections=10))
+        raise_file_limit(Settings(connections=Connections(max=10)))
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (1_006, hard), "never lowered"
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -338,7 +344,7 @@ def test_the_rest_of_a_request_is_received_within_bounds(
 ) -> None:
     monkeypatch.setattr(protocol, "LINGER", seconds)
     monkeypatch.setattr(protocol, "LINGER_BYTES", size)
-    with live_server(settings=settings(max_body=10)) as server, connect(server.port) as wire:
+    with live_server(settings=settings(requests=Requests(max_body=10))) as server, connect(server.port) as wire:
         head = f"POST /v1/pools HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {server.admin}\r\nContent-Type: application/json\r\n"
         wire.sendall(f"{head}Content-Length: 100000000\r\n\r\n".encode() + b" " * 1_000)
         assert wire.recv(12) == b"HTTP/1.1 413"

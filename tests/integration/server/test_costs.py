@@ -16,13 +16,14 @@ from holdkit.server.dispatch import STREAMED
 from holdkit.server.rates import Bucket, Cost, cost_of
 from holdkit.server.routes import ROUTES
 from holdkit.server.routing import Route
+from holdkit.server.settings import Rates, Requests
 from holdkit.testing import FakeClock
 from holdkit.wire.items import BestItems
 from tests.integration.server.test_authorization_matrix import BODIES, name_of, path_of, scene
 from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
 
 FROZEN = structs.replace(
-    QUICK, rate=1e-9, tenant_rate=1e-9, tenant_byte_rate=1, refusal_delay=0.0, request_timeout=60.0
+    QUICK, rates=Rates(key=1e-9, tenant=1e-9, tenant_bytes=1, refusal_delay=0.0), requests=Requests(timeout=60.0)
 )
 """Buckets that are not filled again, so that their levels tell what was charged."""
 NUMBERS = (0, -1, 10**15, 2**63, 10**399, -(10**398), 1e300)
@@ -169,7 +170,7 @@ async def cost(
 def check(answer: httpx.Response, taken: float, body: Any, what: str) -> None:
     """What every request promises."""
     assert answer.status_code < 500 or answer.json()["reason"] in ("overloaded", "stopping"), (what, answer.text)
-    assert 0 <= taken <= FROZEN.burst, what
+    assert 0 <= taken <= FROZEN.rates.key_burst, what
     if answer.status_code in BEFORE_THE_KERNEL:
         assert taken <= 1 + elements(body) / 20, (what, taken)
 
@@ -288,7 +289,7 @@ def test_a_search_of_seats_and_the_bytes_of_a_body_cost_tokens() -> None:
 
 
 def test_a_tenant_is_charged_the_bytes_of_all_bodies() -> None:
-    few = structs.replace(FROZEN, tenant_byte_burst=100_000)
+    few = structs.replace(FROZEN, rates=structs.replace(FROZEN.rates, tenant_bytes_burst=100_000))
 
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         note = {"body": '"' + "x" * 60_000 + '"'}
@@ -309,7 +310,7 @@ def test_a_tenant_is_charged_the_bytes_of_all_bodies() -> None:
 
 
 def test_debt_is_at_most_one_burst_however_many_requests_are_answered_at_once() -> None:
-    few = structs.replace(FROZEN, burst=100, tenant_burst=100)
+    few = structs.replace(FROZEN, rates=structs.replace(FROZEN.rates, key_burst=100, tenant_burst=100))
 
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         legs = [{"pool": f"p{n}"} for n in range(90)]
@@ -334,7 +335,7 @@ def test_debt_is_at_most_one_burst_however_many_requests_are_answered_at_once() 
 
 def test_an_operator_always_reaches_keys_tenants_and_limits() -> None:
     """Whatever the keys of the default tenant have used up: rates, and requests at a time."""
-    few = structs.replace(FROZEN, max_requests=4, max_requests_of_tenant=2)
+    few = structs.replace(FROZEN, requests=structs.replace(FROZEN.requests, max=4, max_of_tenant=2))
 
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         limited = await here.key("hold")

@@ -18,7 +18,8 @@ from tests.support.threads import PATIENCE, wait_until
 PROGRAM = """
 import sys
 from holdkit.server import Settings, serve
-settings = Settings(open=True, drain=float(sys.argv[2]), stop_timeout=60)
+from holdkit.server.settings import Requests
+settings = Settings(open=True, drain=float(sys.argv[2]), requests=Requests(stop_timeout=60))
 serve("sqlite:///" + sys.argv[1], port=0, settings=settings, started=lambda url: print(url, flush=True))
 """
 

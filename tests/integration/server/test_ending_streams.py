@@ -12,12 +12,13 @@ import pytest
 
 from holdkit.client import NotAdmitted, connect
 from holdkit.server import Settings
+from holdkit.server.settings import Streams, Upkeep
 from holdkit.testing import FakeClock
 from tests.integration.server.test_streams import frames
 from tests.support.servers import LiveServer, live_server
 from tests.support.threads import PATIENCE, wait_until
 
-SETTINGS = Settings(key_refresh=0.05, sweep_every=0, summary_every=0.05)
+SETTINGS = Settings(upkeep=Upkeep(key_refresh=0.05, sweep_every=0), streams=Streams(summary_every=0.05))
 KINDS = ["entries", "summary"]
 
 
@@ -82,7 +83,9 @@ def test_of_an_old_secret_once_its_grace_is_over(kind: str) -> None:
 
 def test_of_a_client_that_reads_nothing() -> None:
     """It cannot be told, so its connection is closed, long before `stream_timeout`."""
-    settings = Settings(key_refresh=0.05, sweep_every=0, stream_timeout=3_600, ping_every=3_600)
+    settings = Settings(
+        upkeep=Upkeep(key_refresh=0.05, sweep_every=0), streams=Streams(timeout=3_600, ping_every=3_600)
+    )
     with live_server(settings=settings) as server, server.client() as http, ExitStack() as stack:
         id, key = key_made(http)
         answer = stack.enter_context(server.client(key).stream("GET", "/v1/events?after=hkc2.WyIiLFtbMCwwLCIiXV1d"))
@@ -132,7 +135,7 @@ def open_streams(server: LiveServer, stack: ExitStack, key: str, most: int) -> i
 
 
 def test_no_key_and_no_tenant_can_take_all_of_them() -> None:
-    settings = Settings(key_refresh=0.05, sweep_every=0, max_streams=12)
+    settings = Settings(upkeep=Upkeep(key_refresh=0.05, sweep_every=0), streams=Streams(max=12))
     with live_server(settings=settings) as server, ExitStack() as stack:
         assert open_streams(server, stack, server.key("read", "greedy"), 12) == 4, "a third"
         assert open_streams(server, stack, server.key("hold", "greedy"), 12) == 2, "half, for the tenant"

@@ -20,7 +20,7 @@ from holdkit.core.reading import FindRecord
 from holdkit.engines.postgres import migrate
 from holdkit.kernel.follower_state import CURSORS, saved_cursor
 from holdkit.kernel.journal import decode_cursor
-from holdkit.server.settings import Delivery, Settings
+from holdkit.server.settings import Journal, Settings, Upkeep, Webhooks
 from holdkit.server.webhooks.hooks import follower_name
 from holdkit.testing import FakeClock
 from holdkit.testing.postgres import ServerAddress
@@ -118,10 +118,12 @@ async def scene(
     """A server with a webhook whose receiver refuses everything at first."""
     server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    delivery = Delivery(pauses=(), allowed=frozenset(["127.0.0.1"]), state=str(place.folder / "cursors"))
+    delivery = Webhooks(pauses=(), allowed=frozenset(["127.0.0.1"]), state=str(place.folder / "cursors"))
     archive = str(place.folder / "archive") if place.archives else None
     settings = Settings(
-        key_refresh=1, sweep_every=0, rollup_every=3_600.0, webhooks=delivery, audit_refusals=True, archive=archive
+        upkeep=Upkeep(key_refresh=1, sweep_every=0, rollup_every=3_600.0),
+        webhooks=delivery,
+        journal=Journal(audit_refusals=True, archive=archive),
     )
     async with server, in_process_app(place.url, settings=settings, clock=clock) as here:
         receiver.plan = [500] * 1_000

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from msgspec import structs
 
+from holdkit.server.settings import Rates, Requests
 from tests.support.servers import QUICK, InProcessApp, in_process_app
 
 
@@ -63,7 +64,7 @@ def test_a_batch_costs_a_token_for_each_command_and_leg() -> None:
     """The attack: a rate limit that counts requests lets a batch of a thousand commands pass as one."""
 
     async def main() -> None:
-        async with in_process_app(settings=structs.replace(QUICK, rate=0.001, burst=100)) as here:
+        async with in_process_app(settings=structs.replace(QUICK, rates=Rates(key=0.001, key_burst=100))) as here:
             await pool_p(here, "a")
             assert (await batch(here, "1", [PLAIN] * 60)).status_code == 200
             told = await batch(here, "2", [PLAIN] * 50)
@@ -96,7 +97,7 @@ def test_a_batch_costs_a_token_for_each_command_and_leg() -> None:
 )  # fmt: skip
 def test_legs_items_and_pools_beyond_the_first_cost_a_token_each(path: str, body: Any, key: str) -> None:
     async def main() -> None:
-        async with in_process_app(settings=structs.replace(QUICK, rate=0.001, burst=10)) as here:
+        async with in_process_app(settings=structs.replace(QUICK, rates=Rates(key=0.001, key_burst=10))) as here:
             await here.call("POST", path, body, key=key, op="1")  # whatever becomes of it
             told = await here.call("POST", path, body, key=key, op="2")
             assert (told.status_code, told.json()["reason"]) == (429, "rate_exceeded")
@@ -109,7 +110,7 @@ def test_the_keys_of_a_tenant_share_its_rate_and_other_tenants_have_their_own() 
     """The attack: a tenant whose keys are limited one by one creates more keys."""
 
     async def main() -> None:
-        settings = structs.replace(QUICK, tenant_rate=0.001, tenant_burst=100)
+        settings = structs.replace(QUICK, rates=Rates(tenant=0.001, tenant_burst=100))
         async with in_process_app(settings=settings) as here:
             await pool_p(here, "a", "b")
             keys = [(await here.running.keys.make(f"k{n}", scope="hold", tenant="a")).text for n in range(3)]
@@ -125,7 +126,7 @@ def test_the_keys_of_a_tenant_share_its_rate_and_other_tenants_have_their_own() 
 
 def test_the_legs_of_a_hold_that_is_named_are_charged_afterwards() -> None:
     async def main() -> None:
-        async with in_process_app(settings=structs.replace(QUICK, rate=0.001, burst=100)) as here:
+        async with in_process_app(settings=structs.replace(QUICK, rates=Rates(key=0.001, key_burst=100))) as here:
             hold = await wide_hold(here, 40)
             extend = {"token": hold["token"], "by": 1}
             path = f"/v1/holds/{hold['id']}/extend"
@@ -145,10 +146,10 @@ def test_a_fresh_key_may_send_a_batch_of_a_thousand_and_one_dearer_than_its_burs
         async with in_process_app() as here:
             await pool_p(here, "a")
             assert (await batch(here, "1", [PLAIN] * 1_000)).status_code == 200
-        async with in_process_app(settings=structs.replace(QUICK, rate=0.001, burst=10)) as here:
+        async with in_process_app(settings=structs.replace(QUICK, rates=Rates(key=0.001, key_burst=10))) as here:
             await pool_p(here, "a")
             assert (await batch(here, "1", [PLAIN] * 10)).status_code == 200
-        async with in_process_app(settings=structs.replace(QUICK, rate=0.001, burst=10)) as here:
+        async with in_process_app(settings=structs.replace(QUICK, rates=Rates(key=0.001, key_burst=10))) as here:
             await pool_p(here, "a")
             assert (await batch(here, "1", [PLAIN] * 30)).status_code == 200, "the bucket is full"
             told = await batch(here, "2", [PLAIN])
@@ -160,7 +161,9 @@ def test_a_fresh_key_may_send_a_batch_of_a_thousand_and_one_dearer_than_its_burs
 
 def test_the_server_bounds_batches_by_its_own_settings() -> None:
     async def main() -> None:
-        async with in_process_app(settings=structs.replace(QUICK, max_batch=3, max_touched_legs=2)) as here:
+        async with in_process_app(
+            settings=structs.replace(QUICK, requests=Requests(max_batch=3, max_touched_legs=2))
+        ) as here:
             await pool_p(here, "a")
             told = await batch(here, "1", [PLAIN] * 4)
             assert (told.status_code, told.json()["code"]) == (400, "batch_too_large")

@@ -32,7 +32,7 @@ BUSY = "what the request needs is in use by others: try again a little later"
 FIRST, SECOND, THIRD, LATE = (digit * 32 for digit in "1234")
 ALLOWED = {kind for kind, rule in RULES.items() if rule.narrowed or rule.check is not None} - {"windows"}
 """The kinds of requests that a key limited to pools may make. (Of `windows` none: their pools are reserved.)"""
-SETTINGS = msgspec.structs.replace(QUICK, audit_refusals=True)
+SETTINGS = msgspec.structs.replace(QUICK, journal=msgspec.structs.replace(QUICK.journal, audit_refusals=True))
 
 World = Callable[[InProcessApp, int], Coroutine[Any, Any, None]]
 

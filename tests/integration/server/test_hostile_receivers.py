@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdkit.server.settings import Delivery, Settings
+from holdkit.server.settings import Requests, Settings, Upkeep, Webhooks
 from holdkit.server.webhooks.lookups import Lookups
 from tests.support.receivers import HANG, Receivers, eventually, receivers
 from tests.support.servers import InProcessApp, in_process_app
@@ -19,8 +19,8 @@ POOLS = ["pool.created"]
 
 
 def settings(**more: Any) -> Settings:
-    delivery = Delivery(**{"pauses": (), "seconds": 0.5, "allowed": frozenset(["127.0.0.1"]), **more})
-    return Settings(sweep_every=0, webhooks=delivery)
+    delivery = Webhooks(**{"pauses": (), "seconds": 0.5, "allowed": frozenset(["127.0.0.1"]), **more})
+    return Settings(upkeep=Upkeep(sweep_every=0), webhooks=delivery)
 
 
 async def hook(here: InProcessApp, url: str, tenant: str) -> str:
@@ -122,7 +122,7 @@ def test_slow_name_lookups_of_one_tenant_stop_no_other(monkeypatch: pytest.Monke
 
 def test_events_that_hang_do_not_keep_a_replay_from_those_behind_them() -> None:
     async def main() -> None:
-        quick = Settings(sweep_every=0, request_timeout=1.0, webhooks=settings().webhooks)
+        quick = Settings(upkeep=Upkeep(sweep_every=0), requests=Requests(timeout=1.0), webhooks=settings().webhooks)
         async with receivers() as there, in_process_app(settings=quick) as here:
             up = False
             there.plans["/hangs"] = lambda event: 204 if up and event["subject"] > "c" else HANG if up else 500

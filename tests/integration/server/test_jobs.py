@@ -21,12 +21,13 @@ from holdkit.engines.sqlite import SqliteEngine
 from holdkit.server import Settings
 from holdkit.server.handlers.system import first_differences
 from holdkit.server.jobs import Job
+from holdkit.server.settings import Jobs, Requests, Upkeep
 from holdkit.testing import FakeClock
 from holdkit.wire.problems import Problem
 from tests.support.servers import InProcessApp, in_process_app, live_server
 from tests.support.threads import PATIENCE, wait_until
 
-SHORT = Settings(key_refresh=1, sweep_every=0, request_timeout=0.3)
+SHORT = Settings(upkeep=Upkeep(key_refresh=1, sweep_every=0), requests=Requests(timeout=0.3))
 
 
 class SlowVerify:
@@ -185,7 +186,7 @@ def test_a_job_that_takes_too_long_is_stopped() -> None:
         assert (overdue["state"], overdue["problem"]["reason"]) == ("failed", "timed_out")
         assert slow.ended.acquire(timeout=PATIENCE)
 
-    play(work, Settings(key_refresh=1, sweep_every=0, job_timeout=0.05))
+    play(work, Settings(upkeep=Upkeep(key_refresh=1, sweep_every=0), jobs=Jobs(timeout=0.05)))
 
 
 def test_a_server_that_stops_ends_its_jobs_first() -> None:
@@ -216,7 +217,7 @@ def test_a_repeated_request_finds_the_job_it_started() -> None:
 
 
 def test_jobs_are_their_tenants_own_bounded_and_forgotten() -> None:
-    settings = Settings(key_refresh=1, sweep_every=0, max_jobs=3)
+    settings = Settings(upkeep=Upkeep(key_refresh=1, sweep_every=0), jobs=Jobs(max=3))
 
     async def work(here: InProcessApp, _: SlowVerify) -> None:
         jobs = here.running.jobs
@@ -248,7 +249,7 @@ def test_jobs_are_their_tenants_own_bounded_and_forgotten() -> None:
         id = (await here.call("POST", "/v1/verify")).json()["id"]
         assert (await ended(here, id))["reason"] == "job_not_found"
 
-    play(forgetful, Settings(key_refresh=1, sweep_every=0, job_retention=0))
+    play(forgetful, Settings(upkeep=Upkeep(key_refresh=1, sweep_every=0), jobs=Jobs(retention=0)))
 
 
 def test_what_a_job_fails_by_is_its_problem(caplog: pytest.LogCaptureFixture) -> None:
@@ -327,7 +328,9 @@ def test_an_erasure_rewrites_the_archive_that_the_server_knows(tmp_path: Path) -
             failed = await ended(here, (await here.call("POST", "/v1/erase", asked)).json()["id"])
             assert failed["state"] == "failed"
             assert str(to) in failed["problem"]["detail"]
-        async with in_process_app(url, settings=structs.replace(SHORT, archive=str(to)), clock=clock) as here:
+        async with in_process_app(
+            url, settings=structs.replace(SHORT, journal=structs.replace(SHORT.journal, archive=str(to))), clock=clock
+        ) as here:
             done = await ended(here, (await here.call("POST", "/v1/erase", asked)).json()["id"])
             assert (done["state"], done["result"]["erased"]["entries"]) == ("done", 2)
 

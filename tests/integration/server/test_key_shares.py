@@ -14,11 +14,12 @@ from holdkit.core.reading import ListRecords
 from holdkit.server import Keys, Settings
 from holdkit.server._async.keystore import AsyncKeys
 from holdkit.server.keys import KEPT_ENDED
+from holdkit.server.settings import Tenants
 from holdkit.testing import FakeClock
 from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
 from tests.support.threads import PATIENCE
 
-FEW = replace(QUICK, max_keys=3)
+FEW = replace(QUICK, tenants=Tenants(max_keys=3))
 
 
 def run(work: Any, settings: Settings = FEW, **more: Any) -> None:

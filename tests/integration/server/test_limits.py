@@ -113,7 +113,7 @@ def test_a_tenants_client_is_refused() -> None:
 
 
 def test_the_servers_own_setting_has_the_bounds_of_the_limit() -> None:
-    bound, setting = BOUNDS["max_touched_legs"], SETTINGS["max_touched_legs"]
+    bound, setting = BOUNDS["max_touched_legs"], SETTINGS["requests.max_touched_legs"]
     for value in (bound.least, bound.greatest):
         assert msgspec.convert(value, setting.type) == value
     for value in (bound.least - 1, bound.greatest + 1):

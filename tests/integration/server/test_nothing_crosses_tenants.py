@@ -12,7 +12,7 @@ import pytest
 from holdkit.errors import InvalidRequest
 from holdkit.kernel.journal import decode_cursor
 from holdkit.server.request import Request
-from holdkit.server.settings import Delivery, Settings
+from holdkit.server.settings import Answers, Settings, Upkeep, Webhooks
 from holdkit.server.streams import Stream, entries
 from holdkit.testing import FakeClock
 from tests.integration.server.test_webhooks import Receiver
@@ -321,7 +321,9 @@ def test_the_search_for_the_last_entries_is_bounded(scan: int, found: int) -> No
     """Beyond the bound an answer is short: it costs no more than that, however much strangers have written."""
 
     async def main() -> None:
-        async with in_process_app(settings=Settings(sweep_every=0, journal_scan=scan)) as here:
+        async with in_process_app(
+            settings=Settings(upkeep=Upkeep(sweep_every=0), answers=Answers(journal_scan=scan))
+        ) as here:
             for name in ("a", "b"):
                 await here.call("POST", "/v1/pools", {"id": name, "total": 1}, tenant="rival")
             await stranger(here, 9)
@@ -399,8 +401,8 @@ def test_webhooks_and_their_parked_events_tell_no_number() -> None:
 
     async def main() -> None:
         receiver = Receiver()
-        delivery = Delivery(pauses=(0.0,), allowed=frozenset(["127.0.0.1"]))
-        settings = Settings(sweep_every=0, webhooks=delivery)
+        delivery = Webhooks(pauses=(0.0,), allowed=frozenset(["127.0.0.1"]))
+        settings = Settings(upkeep=Upkeep(sweep_every=0), webhooks=delivery)
         async with await asyncio.start_server(receiver.serve, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
             async with in_process_app(settings=settings) as here:

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from holdkit.server import Settings, pacing
 from holdkit.server.pacing import ACTIVE, REMEMBERED, Pacing
+from holdkit.server.settings import Rates
 from holdkit.wire.problems import Problem
 from tests.support.servers import QUICK, InProcessApp, in_process_app
 
@@ -78,7 +79,7 @@ def test_a_tenant_whose_requests_touch_many_legs_is_costly_for_a_while(clock: Cl
 
 
 def test_it_can_be_turned_off(clock: Clock) -> None:
-    paced = Pacing(Settings(pace=0))
+    paced = Pacing(Settings(rates=Rates(pace=0)))
     assert not paced.costly("b", 1)
     assert not paced.costly("a", COSTLY)
 
@@ -104,7 +105,7 @@ def test_one_at_a_time_tenants_in_turn_each_in_order(clock: Clock) -> None:
 
 def test_the_pause_is_as_long_as_the_request_took(clock: Clock) -> None:
     async def main() -> None:
-        paced = Pacing(Settings(pace=2.0))
+        paced = Pacing(Settings(rates=Rates(pace=2.0)))
         assert not paced.costly("b", 1)
         began = await paced.begin("a")
         clock.now += 0.2
@@ -131,7 +132,7 @@ def test_the_pause_is_as_long_as_the_request_took(clock: Clock) -> None:
 
 def test_a_tenant_has_so_many_waiting_and_others_still_enter(clock: Clock) -> None:
     async def main() -> None:
-        paced = Pacing(Settings(max_costly=2))
+        paced = Pacing(Settings(rates=Rates(max_costly=2)))
         began = await paced.begin("a")
         waiting = [await started(paced.begin("a")) for _ in range(2)]
         with pytest.raises(Problem) as refused:
@@ -189,7 +190,7 @@ def test_large_batches_of_one_tenant_are_decided_one_by_one_in_turn_with_those_o
     """The attack: a tenant has many batches under way at once, and they fill every transaction."""
 
     async def main() -> None:
-        async with in_process_app(settings=structs.replace(QUICK, pace=1e-6)) as here:
+        async with in_process_app(settings=structs.replace(QUICK, rates=Rates(pace=1e-6))) as here:
             decided = list[list[str]]()
             engine = here.running.kernel._executor.engine
             apply = engine.apply
@@ -216,7 +217,9 @@ def test_a_request_beyond_its_rate_is_refused_after_a_moment() -> None:
     """A client that resends at once is kept waiting, and the event loop is free meanwhile."""
 
     async def main() -> None:
-        async with in_process_app(settings=structs.replace(QUICK, rate=0.001, burst=2, refusal_delay=60.0)) as here:
+        async with in_process_app(
+            settings=structs.replace(QUICK, rates=Rates(key=0.001, key_burst=2, refusal_delay=60.0))
+        ) as here:
             for tenant in ("a", "b"):
                 await here.key("read", tenant)
             assert [(await here.call("GET", "/v1/pools", key="read", tenant="a")).status_code for _ in range(2)] == [

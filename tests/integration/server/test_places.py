@@ -154,7 +154,10 @@ def test_a_stream_hears_of_an_offer_that_another_server_makes(
 
 def test_the_servers_own_sweep_offers_what_expires() -> None:
     """Nobody touches the pool: a server looks."""
-    with live_server(settings=replace(QUICK, sweep_every=0.05)) as server, server.client() as http:
+    with (
+        live_server(settings=replace(QUICK, upkeep=replace(QUICK.upkeep, sweep_every=0.05))) as server,
+        server.client() as http,
+    ):
 
         def post(path: str, body: Any) -> Any:
             return http.post(path, json=body, headers={"Idempotency-Key": f"x-{next(NUMBERS)}"}).json()

@@ -161,15 +161,15 @@ def test_the_pages_numbers_are_the_settings() -> None:
     from holdkit.server.bounds import bounds_of
 
     chosen = Settings()
-    assert f"`keep_alive` ({chosen.keep_alive:g} seconds)" in PAGE
-    assert f"`request_timeout` ({chosen.request_timeout:g} seconds)" in PAGE
-    assert f"`ping_every` ({chosen.ping_every:g} seconds)" in PAGE
-    assert f"`stop_timeout` ({chosen.stop_timeout:g} seconds)" in PAGE
-    assert f"max-age={chosen.hsts}" in PAGE
-    assert chosen.max_body == 256 * 1024
+    assert f"`connections.keep_alive` ({chosen.connections.keep_alive:g} seconds)" in PAGE
+    assert f"`requests.timeout` ({chosen.requests.timeout:g} seconds)" in PAGE
+    assert f"`streams.ping_every` ({chosen.streams.ping_every:g} seconds)" in PAGE
+    assert f"`requests.stop_timeout` ({chosen.requests.stop_timeout:g} seconds)" in PAGE
+    assert f"max-age={chosen.tls.hsts}" in PAGE
+    assert chosen.requests.max_body == 256 * 1024
     idle = [int(found) for found in re.findall(r"keepalive(?:_timeout)? (\d+)s", PAGE)]
     assert len(idle) == 2
-    assert all(seconds < chosen.keep_alive for seconds in idle)
+    assert all(seconds < chosen.connections.keep_alive for seconds in idle)
     small, large = bounds_of(chosen, 1_024), bounds_of(chosen, 4_352)
     assert f"has {small.connections} connections and works on {small.requests} requests" in PAGE
     assert "as far as it needs: 4,352 for the most" in PAGE

@@ -16,6 +16,7 @@ from holdkit.server import Application, Settings
 from holdkit.server.quotas import Quotas
 from holdkit.server.room import GROWING, grows
 from holdkit.server.routes import ROUTES
+from holdkit.server.settings import Tenants
 from holdkit.wire.batches import Batch
 from holdkit.wire.journal import MoveCursor
 from holdkit.wire.records import PutRecordBody
@@ -23,7 +24,7 @@ from holdkit.wire.windows import Windowed
 from tests.support.servers import QUICK, InProcessApp, in_process_app
 from tests.support.threads import PATIENCE
 
-SMALL = replace(QUICK, quota_bytes=100_000, usage_every=0.05)
+SMALL = replace(QUICK, tenants=Tenants(quota_bytes=100_000), upkeep=replace(QUICK.upkeep, usage_every=0.05))
 NOTE = {"note": "x" * 5_000}
 
 
@@ -151,7 +152,7 @@ def test_one_tenant_cannot_fill_a_table_that_is_bounded_for_all(share: float, st
 
     async def main() -> None:
         async with await holdkit.connect_async("memory://", limits=holdkit.Limits(max_operations=60)) as kernel:
-            application = Application(kernel, settings=replace(QUICK, table_share=share))
+            application = Application(kernel, settings=replace(QUICK, tenants=Tenants(table_share=share)))
             async with application.lifespan() as running:
                 here = InProcessApp(application, running)
                 for tenant in ("acme", "globex"):
@@ -276,7 +277,7 @@ def test_a_request_that_is_refused_uses_up_no_quota(path: str, body: Any, status
             "the pool, and the recorded answer of what the kernel refused"
         )
 
-    run(work, replace(QUICK, quota_rows=1_000))
+    run(work, replace(QUICK, tenants=Tenants(quota_rows=1_000)))
 
 
 def test_a_request_that_is_turned_away_uses_up_no_quota(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,13 +294,15 @@ def test_a_request_that_is_turned_away_uses_up_no_quota(monkeypatch: pytest.Monk
         estimate = here.running.quotas._estimates["acme"]
         assert (estimate.commands, estimate.added_bytes) == (0, 0)
 
-    run(work, replace(QUICK, quota_rows=1_000))
+    run(work, replace(QUICK, tenants=Tenants(quota_rows=1_000)))
 
 
 def test_the_default_tenant_may_have_all_of_a_bounded_table() -> None:
     async def main() -> None:
         async with await holdkit.connect_async("memory://", limits=holdkit.Limits(max_pools=10)) as kernel:
-            application = Application(kernel, settings=replace(QUICK, table_share=0.1, quota_rows=1_000))
+            application = Application(
+                kernel, settings=replace(QUICK, tenants=Tenants(table_share=0.1, quota_rows=1_000))
+            )
             async with application.lifespan() as running:
                 here = InProcessApp(application, running)
                 statuses = []
@@ -321,7 +324,7 @@ def test_counting_rests_so_that_it_takes_a_fiftieth_of_a_processor(
 
     async def work(here: InProcessApp) -> None:
         now, counted = [1_000.0], list[str]()
-        settings = replace(QUICK, quota_rows=1_000)
+        settings = replace(QUICK, tenants=Tenants(quota_rows=1_000))
         executor, directory = here.running.kernel._executor, here.running.admission.directory
         quotas = Quotas(executor, directory, settings, clock=lambda: now[0])
         usage = AsyncUsageCounter.usage

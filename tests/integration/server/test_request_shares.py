@@ -9,10 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from holdkit.server import Settings
+from holdkit.server.settings import Requests
 from tests.support.servers import QUICK, InProcessApp, in_process_app
 from tests.support.threads import PATIENCE
 
-FEW = replace(QUICK, max_requests=4, max_requests_of_tenant=3)
+FEW = replace(QUICK, requests=Requests(max=4, max_of_tenant=3))
 
 
 async def stuck(here: InProcessApp, monkeypatch: pytest.MonkeyPatch, count: int) -> tuple[asyncio.Event, Any]:
@@ -36,7 +37,9 @@ async def stuck(here: InProcessApp, monkeypatch: pytest.MonkeyPatch, count: int)
 
 
 @pytest.mark.parametrize(
-    ("settings", "status"), [(FEW, 200), (replace(FEW, max_requests_of_tenant=4), 503)], ids=["shared", "canary"]
+    ("settings", "status"),
+    [(FEW, 200), (replace(FEW, requests=replace(FEW.requests, max_of_tenant=4)), 503)],
+    ids=["shared", "canary"],
 )
 def test_one_tenants_requests_do_not_take_all_places(
     settings: Settings, status: int, monkeypatch: pytest.MonkeyPatch

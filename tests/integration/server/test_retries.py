@@ -8,6 +8,7 @@ import pytest
 from holdkit import errors
 from holdkit.faces._async.kernel import AsyncKernel
 from holdkit.server import Settings
+from holdkit.server.settings import Requests
 from holdkit.wire.problems import problem_of
 from tests.support.servers import InProcessApp, in_process_app
 
@@ -284,7 +285,7 @@ def test_an_answer_that_takes_too_long_is_unknown(monkeypatch: pytest.MonkeyPatc
         answer = await here.call("POST", "/v1/holds", HOLD, op="k")
         assert (answer.status_code, answer.json()["effect"]) == (504, "unknown")
 
-    run(work, settings=Settings(request_timeout=0.01))
+    run(work, settings=Settings(requests=Requests(timeout=0.01)))
 
 
 def test_a_pool_is_resized_only_as_it_was_seen() -> None:

@@ -18,7 +18,7 @@ from holdkit.server.rollups import until_next
 from tests.conftest import Migrated
 from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
 
-OFTEN = replace(QUICK, rollup_every=3_600.0)
+OFTEN = replace(QUICK, upkeep=replace(QUICK.upkeep, rollup_every=3_600.0))
 """The test asks for each round itself."""
 
 
@@ -236,7 +236,7 @@ async def test_tenants_and_limited_keys_see_their_own_pools(tmp_path: Any) -> No
 async def test_a_journaled_refusal_is_counted_once_whoever_was_refused(tmp_path: Any) -> None:
     """Two servers, of which one journals its refusals, and a process that embeds Holdkit and does."""
     url = f"sqlite:///{tmp_path}/holds.db"
-    audited = replace(OFTEN, audit_refusals=True)
+    audited = replace(OFTEN, journal=replace(OFTEN.journal, audit_refusals=True))
     async with in_process_app(url, settings=audited) as one, in_process_app(url, settings=OFTEN) as two:
         await make_traffic(one)
         told = (await one.call("GET", "/v1/journal?action=command.refused&order=newest")).json()["items"]

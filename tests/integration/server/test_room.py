@@ -230,11 +230,13 @@ def test_health_metrics_and_statistics_warn() -> None:
 
 def test_the_disk_of_a_sqlite_file_is_watched_and_that_of_data_in_memory_is_not(tmp_path: Any) -> None:
     async def main() -> None:
-        far = replace(QUICK, min_free=2**62)
+        far = replace(QUICK, journal=replace(QUICK.journal, min_free=2**62))
         async with in_process_app(f"sqlite:///{tmp_path / 'holds.db'}", settings=far) as here:
             assert (await here.call("GET", "/readyz", key=None)).json()["disk"] == "full"
             assert (await here.call("POST", "/v1/pools", {"id": "p", "total": 1})).status_code == 507
-        async with in_process_app(f"sqlite:///{tmp_path / 'holds.db'}", settings=replace(QUICK, min_free=0)) as here:
+        async with in_process_app(
+            f"sqlite:///{tmp_path / 'holds.db'}", settings=replace(QUICK, journal=replace(QUICK.journal, min_free=0))
+        ) as here:
             assert (await here.call("POST", "/v1/pools", {"id": "p", "total": 1})).status_code == 201
         async with in_process_app(settings=far) as here:
             assert (await here.call("GET", "/readyz", key=None)).json()["disk"] is None
@@ -247,7 +249,7 @@ def test_a_client_gets_storage_full_and_its_followers_go_on(tmp_path: Any, monke
     disk = [ROOMY]
     monkeypatch.setattr("holdkit.server.room.space_of", lambda _path: disk[0])
     monkeypatch.setattr("holdkit.server.room.READ_EVERY_SECONDS", 0.0)
-    url, settings = f"sqlite:///{tmp_path / 'holds.db'}", replace(QUICK, min_free=GIB)
+    url, settings = f"sqlite:///{tmp_path / 'holds.db'}", replace(QUICK, journal=replace(QUICK.journal, min_free=GIB))
     with live_server(url, settings=settings) as server, connect(server.url, key=server.admin) as hk:
         hk.create_pool("seats", 5)
         held = hk.hold("seats", ttl="1h")

@@ -23,6 +23,7 @@ from holdkit.client import connect
 from holdkit.server import Settings
 from holdkit.server.openapi import document
 from holdkit.server.routes import ROUTES
+from holdkit.server.settings import Rates, Streams, Upkeep
 from tests.faults.sampling import STRIDE
 from tests.support.servers import LiveServer, live_server
 
@@ -34,7 +35,11 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
     with live_server(
-        settings=Settings(key_refresh=0.05, sweep_every=0, rate=1e6, burst=10**6, stream_timeout=0.5)
+        settings=Settings(
+            upkeep=Upkeep(key_refresh=0.05, sweep_every=0),
+            rates=Rates(key=1e6, key_burst=10**6),
+            streams=Streams(timeout=0.5),
+        )
     ) as running:
         with running.client() as http:
             http.post("/v1/pools", json={"id": "0", "total": 5})

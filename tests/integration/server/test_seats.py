@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from holdkit.server.settings import Rates
 from tests.support.servers import QUICK, InProcessApp, in_process_app
 
 
@@ -111,7 +112,7 @@ def test_lists_that_cannot_be(query: str, code: str | None) -> None:
 
 def test_a_search_costs_more_than_a_hold() -> None:
     async def main() -> None:
-        async with in_process_app(settings=structs.replace(QUICK, rate=0.001, burst=50)) as here:
+        async with in_process_app(settings=structs.replace(QUICK, rates=Rates(key=0.001, key_burst=50))) as here:
             body = {"count": 1, "section": "nowhere"}
             statuses = [
                 (await here.call("POST", "/v1/items/best", body, op=str(n), key="hold")).status_code for n in range(3)

@@ -24,6 +24,7 @@ from starlette.routing import Mount
 
 import holdkit
 from holdkit.server import Keys, Settings, app, serve
+from holdkit.server.settings import Upkeep
 from holdkit.server.static import Static
 from holdkit.server.uvicorn_server import check_binding, is_loopback
 from tests.support.servers import InProcessApp, in_process_app, live_server
@@ -180,7 +181,9 @@ def test_metrics_and_stats_count_what_was_asked() -> None:
 
 def test_the_server_sweeps_by_itself(tmp_path: Path) -> None:
     async def main() -> None:
-        async with in_process_app(f"sqlite:///{tmp_path / 'holds.db'}", settings=Settings(sweep_every=0.02)) as here:
+        async with in_process_app(
+            f"sqlite:///{tmp_path / 'holds.db'}", settings=Settings(upkeep=Upkeep(sweep_every=0.02))
+        ) as here:
             await here.call("POST", "/v1/pools", {"id": "a", "total": 1})
             hold = (await here.call("POST", "/v1/holds", {"pool": "a", "ttl": "50ms"}, op="k")).json()
             async with asyncio.timeout(PATIENCE):

@@ -18,7 +18,7 @@ from holdkit import client
 from holdkit.client import Policy
 from holdkit.core.reading import Query
 from holdkit.engines.memory import MemoryEngine
-from holdkit.server.settings import Delivery, Settings
+from holdkit.server.settings import Settings, Upkeep, Webhooks
 from tests.integration.server.test_streams import frames
 from tests.integration.server.test_webhooks import Receiver
 from tests.support.modes import Async, Sync
@@ -142,8 +142,11 @@ def test_a_client_follows_only_what_is_confirmed(standby: Standby) -> None:
 async def webhook_of(receiver: Receiver) -> AsyncIterator[InProcessApp]:
     """An application with a webhook for this receiver."""
     server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
-    delivery = Delivery(allowed=frozenset(["127.0.0.1"]))
-    async with server, in_process_app(settings=Settings(key_refresh=1, sweep_every=0, webhooks=delivery)) as here:
+    delivery = Webhooks(allowed=frozenset(["127.0.0.1"]))
+    async with (
+        server,
+        in_process_app(settings=Settings(upkeep=Upkeep(key_refresh=1, sweep_every=0), webhooks=delivery)) as here,
+    ):
         target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
         made = await here.call("POST", "/v1/webhooks", {"url": target, "actions": ["pool.created"]})
         assert made.status_code == 201

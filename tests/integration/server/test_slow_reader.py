@@ -11,13 +11,16 @@ import pytest
 from holdkit import Allowance
 from holdkit.server import Settings
 from holdkit.server.feed import MAX_SHOWN, Feed
+from holdkit.server.settings import Streams, Upkeep
 from tests.support.servers import in_process_app, live_server
 from tests.support.threads import PATIENCE
 
 
 @pytest.mark.parametrize("kind", ["entries", "summary"])
 def test_a_reader_that_takes_nothing_is_dropped_and_delays_no_hold(kind: str) -> None:
-    settings = Settings(key_refresh=0.1, sweep_every=0, stream_timeout=0.3, summary_every=0.001)
+    settings = Settings(
+        upkeep=Upkeep(key_refresh=0.1, sweep_every=0), streams=Streams(timeout=0.3, summary_every=0.001)
+    )
     heard = LogRecorder()
     with live_server(settings=settings) as server, server.client() as http, heard:
         names = [f"{n:0500}" for n in range(100)]

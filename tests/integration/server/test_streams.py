@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from holdkit.server import Settings, streams
+from holdkit.server.settings import Streams, Upkeep
 from tests.support.servers import QUICK, in_process_app, live_server
 from tests.support.threads import PATIENCE
 
@@ -44,7 +45,7 @@ def test_the_journal_comes_as_events_and_resumes_behind_the_last_one_seen() -> N
 
 
 def test_a_stream_says_how_often_it_gives_a_sign_of_life_and_does() -> None:
-    with live_server(settings=replace(QUICK, ping_every=0.05)) as server, server.client() as http:
+    with live_server(settings=replace(QUICK, streams=Streams(ping_every=0.05))) as server, server.client() as http:
         for path in ("/v1/events", "/v1/events?kind=summary"):
             with http.stream("GET", path) as answer:
                 assert answer.headers["holdkit-ping-every"] == "0.05"
@@ -114,7 +115,7 @@ def test_a_server_that_stops_says_goodbye_to_its_streams() -> None:
 
 
 def test_there_are_only_so_many_streams() -> None:
-    settings = Settings(key_refresh=0.1, sweep_every=0, max_streams=1)
+    settings = Settings(upkeep=Upkeep(key_refresh=0.1, sweep_every=0), streams=Streams(max=1))
     with live_server(settings=settings) as server, server.client() as http:
         with http.stream("GET", "/v1/events") as answer:
             told = frames(answer)  # kept: a generator that is dropped closes its connection
@@ -142,7 +143,9 @@ def test_whoever_waits_for_news_is_woken_when_the_server_stops() -> None:
 
 def test_streams_that_begin_together_are_counted_too() -> None:
     async def main() -> None:
-        async with in_process_app(settings=Settings(key_refresh=1, sweep_every=0, max_streams=1)) as here:
+        async with in_process_app(
+            settings=Settings(upkeep=Upkeep(key_refresh=1, sweep_every=0), streams=Streams(max=1))
+        ) as here:
             await here.key()
             calls = [asyncio.create_task(here.call("GET", "/v1/events")) for _ in range(3)]
             turned_away = [await one for one in calls[1:]]
@@ -157,7 +160,7 @@ def test_a_feed_that_nobody_watches_makes_room_for_another_tenant() -> None:
     """Otherwise as many tenants as there are feeds, each asking for an overview now and then, lock out all others."""
 
     async def main() -> None:
-        async with in_process_app(settings=replace(QUICK, max_feeds=2)) as here:
+        async with in_process_app(settings=replace(QUICK, streams=Streams(max_feeds=2))) as here:
             for tenant in ("one", "two", "three", "one"):
                 assert (await here.call("GET", "/v1/overview", tenant=tenant)).status_code == 200
             assert list(here.running.feeds._feeds) == ["three", "one"]

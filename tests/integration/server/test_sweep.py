@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from holdkit.client import NotAdmitted, connect, connect_async
+from holdkit.kernel.times import moment
 from holdkit.testing import FakeClock
 from tests.support.servers import NOON, InProcessApp, in_process_app, live_server
 
@@ -55,7 +56,7 @@ def test_the_client_names_them() -> None:
         with connect(server.url, key=server.admin) as hk:
             report = hk.sweep(limit=1)
         assert (report.expired, report.holds, report.tenants) == (1, (ids["globex"],), ("globex",))
-        assert (report.scanned_slot, report.more) == (NOON + 60_000_000, True)
+        assert (moment(report.scanned_at), report.more) == (NOON + 60_000_000, True)
 
         async def other() -> None:
             async with connect_async(server.url, key=server.admin) as hk:

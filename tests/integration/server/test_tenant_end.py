@@ -70,7 +70,7 @@ async def furnish_lines(hk: Any, clock: FakeClock) -> None:
     clock.advance(401 * 86_400)
     await hk.sweep()
     assert await hk.accounts.usage("old")
-    assert (await hk.pool("line")).loose == 1
+    assert (await hk.pool("line")).raw.loose == 1
     await hk.admin.limit_pool("line", 9)
     await hk.hold("line", 1, ttl=600, account="a")
     for waiter in range(12):  # more than there are rounds: none of them is served in the end

@@ -11,10 +11,13 @@ import pytest
 
 from holdkit import InvalidRequest, ticket
 from holdkit.server import Settings
+from holdkit.server.settings import Proxy, Upkeep
 from tests.support.servers import InProcessApp, in_process_app, live_server
 
 PROXY = "10.1.2.3"
-WITH_PROXIES = Settings(key_refresh=0.05, sweep_every=0, trusted_proxies=("10.1.2.0/24", "fd00::/8"))
+WITH_PROXIES = Settings(
+    upkeep=Upkeep(key_refresh=0.05, sweep_every=0), proxy=Proxy(trusted=("10.1.2.0/24", "fd00::/8"))
+)
 
 
 def play(work: Callable[[InProcessApp], Coroutine[Any, Any, None]], settings: Settings = WITH_PROXIES) -> None:
@@ -66,7 +69,7 @@ def test_nobody_is_believed_by_default() -> None:
         told = await actor_of(here, "127.0.0.1", [("X-Forwarded-User", "anna")])
         assert told.startswith("api_client:")
 
-    play(work, Settings(sweep_every=0))
+    play(work, Settings(upkeep=Upkeep(sweep_every=0)))
 
 
 def test_a_caller_behind_the_proxy_cannot_name_somebody_else() -> None:
@@ -91,7 +94,7 @@ def test_a_caller_behind_the_proxy_cannot_name_somebody_else() -> None:
 def test_the_peer_is_that_of_the_connection() -> None:
     """Through a real socket: what the request says about where it comes from plays no part."""
     for trusted, actor in (("127.0.0.1/32", "user:anna"), ("10.1.2.0/24", "api_client:")):
-        settings = Settings(sweep_every=0, trusted_proxies=(trusted,))
+        settings = Settings(upkeep=Upkeep(sweep_every=0), proxy=Proxy(trusted=(trusted,)))
         with live_server(settings=settings) as server, server.client() as http:
             headers = {"X-Forwarded-User": "anna", "X-Forwarded-For": PROXY, "X-Real-IP": PROXY}
             assert http.post("/v1/pools", json={"id": "p", "total": 1}, headers=headers).status_code == 201
@@ -104,7 +107,7 @@ def test_a_network_that_is_none_stops_the_start() -> None:
         raise AssertionError("it must not start")
 
     with pytest.raises(InvalidRequest, match=r"10\.1\.2\.3/8"):
-        play(work, Settings(trusted_proxies=("10.1.2.3/8",)))
+        play(work, Settings(proxy=Proxy(trusted=("10.1.2.3/8",))))
 
 
 def test_a_ticket_in_a_path_is_refused_on_every_route(caplog: pytest.LogCaptureFixture) -> None:
@@ -125,7 +128,7 @@ def test_a_ticket_in_a_path_is_refused_on_every_route(caplog: pytest.LogCaptureF
         assert not [line for line in logged if hold["token"] in line]
 
     caplog.set_level("DEBUG")
-    play(work, Settings(sweep_every=0))
+    play(work, Settings(upkeep=Upkeep(sweep_every=0)))
 
 
 def test_a_ticket_in_its_header_confirms_releases_and_extends() -> None:
@@ -156,7 +159,7 @@ def test_a_ticket_in_its_header_confirms_releases_and_extends() -> None:
         bare = await here.call("POST", "/v1/holds/-/release", {}, op="m")
         assert bare.status_code == 400
 
-    play(work, Settings(sweep_every=0))
+    play(work, Settings(upkeep=Upkeep(sweep_every=0)))
 
 
 def test_the_client_sends_no_ticket_in_a_path() -> None:

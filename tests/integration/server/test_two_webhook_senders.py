@@ -26,11 +26,11 @@ NEVER = 3_600.0
 SERVER = """
 import sys
 from holdkit.server import Settings, serve
-from holdkit.server.settings import Delivery
+from holdkit.server.settings import Upkeep, Webhooks
 
 url, name, seconds = sys.argv[1:]
-delivery = Delivery(pauses=(0.0, 0.0), seconds=float(seconds), allowed=frozenset(["127.0.0.1"]), source=name)
-settings = Settings(open=True, sweep_every=0, webhooks=delivery)
+delivery = Webhooks(pauses=(0.0, 0.0), seconds=float(seconds), allowed=frozenset(["127.0.0.1"]), source=name)
+settings = Settings(open=True, upkeep=Upkeep(sweep_every=0), webhooks=delivery)
 serve(url, port=0, settings=settings, started=lambda address: print(address, flush=True))
 """
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from holdkit.server.settings import Delivery
+from holdkit.server.settings import Webhooks
 from holdkit.server.webhooks.addresses import Target
 from holdkit.server.webhooks.exchange import ExchangeFailed, certificates, post
 from tests.support.certificates import MadeCertificate
 from tests.support.threads import PATIENCE
 
-LIMITS = Delivery(connect_timeout=0.3, send_timeout=0.3, seconds=0.5)
+LIMITS = Webhooks(connect_timeout=0.3, send_timeout=0.3, seconds=0.5)
 Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 

@@ -18,7 +18,7 @@ from holdkit.errors import EngineError
 from holdkit.kernel._async.named_following import find_cursor
 from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.journal import decode_cursor
-from holdkit.server.settings import Delivery, Settings
+from holdkit.server.settings import Settings, Upkeep, Webhooks
 from holdkit.server.webhooks.hooks import follower_name
 from holdkit.testing import FakeClock
 from tests.conftest import Migrated
@@ -53,14 +53,16 @@ def test_a_hook_that_was_sent_what_is_gone_stops_if_its_server_remembers(tmp_pat
         receiver = Receiver()
         server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
         target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
-        delivery = Delivery(allowed=frozenset(["127.0.0.1"]), state=str(state) if remembers else None)
-        settings = Settings(key_refresh=1, sweep_every=0, webhooks=delivery)
+        delivery = Webhooks(allowed=frozenset(["127.0.0.1"]), state=str(state) if remembers else None)
+        settings = Settings(upkeep=Upkeep(key_refresh=1, sweep_every=0), webhooks=delivery)
 
         async def send(here: InProcessApp, *pools: str) -> list[dict[str, Any]]:
             for pool in pools:
                 await here.call("POST", "/v1/pools", {"id": pool, "total": 5})
             await receiver.wait(len(pools))
-            await kept(here, made.json()["id"], (await here.running.kernel.journal.history(pools[-1]))[0].position.seq)
+            await kept(
+                here, made.json()["id"], (await here.running.kernel.journal.history(pools[-1]))[0].raw.position.seq
+            )
             return [json.loads(body) for _, body in receiver.taken[-len(pools) :]]
 
         async with server:
@@ -96,7 +98,7 @@ def test_a_hook_that_an_archive_has_overtaken_stops_and_says_so(tmp_path: Path) 
         receiver = Receiver()
         server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
         target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
-        settings = Settings(sweep_every=0, webhooks=Delivery(allowed=frozenset(["127.0.0.1"])))
+        settings = Settings(upkeep=Upkeep(sweep_every=0), webhooks=Webhooks(allowed=frozenset(["127.0.0.1"])))
         async with server:
             async with in_process_app(url, settings=settings) as here:
                 made = await here.call("POST", "/v1/webhooks", {"url": target, "actions": ["pool.created"]})
@@ -124,7 +126,7 @@ def test_a_hook_is_stopped_where_lanes_that_it_never_read_were_archived(migrated
         receiver = Receiver()
         server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
         target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
-        settings = Settings(sweep_every=0, webhooks=Delivery(allowed=frozenset(["127.0.0.1"])))
+        settings = Settings(upkeep=Upkeep(sweep_every=0), webhooks=Webhooks(allowed=frozenset(["127.0.0.1"])))
         async with server:
             async with in_process_app(url, settings=settings) as here:
                 made = await here.call("POST", "/v1/webhooks", {"url": target, "actions": ["pool.created"]})
@@ -152,8 +154,8 @@ def test_a_hook_that_is_removed_is_gone_though_its_file_cannot_be(tmp_path: Path
     state.mkdir()
 
     async def main() -> None:
-        delivery = Delivery(allowed=frozenset(["127.0.0.1"]), state=str(state))
-        settings = Settings(sweep_every=0, webhooks=delivery)
+        delivery = Webhooks(allowed=frozenset(["127.0.0.1"]), state=str(state))
+        settings = Settings(upkeep=Upkeep(sweep_every=0), webhooks=delivery)
         async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=settings) as here:
             made = await here.call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/hook"})
             hook = made.json()["id"]
@@ -181,7 +183,7 @@ def test_another_entry_at_the_same_position_is_no_repetition(tmp_path: Path) -> 
         receiver = Receiver()
         server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
         target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
-        settings = Settings(sweep_every=0, webhooks=Delivery(allowed=frozenset(["127.0.0.1"])))
+        settings = Settings(upkeep=Upkeep(sweep_every=0), webhooks=Webhooks(allowed=frozenset(["127.0.0.1"])))
         async with server:
             async with in_process_app(url, settings=settings) as here:
                 await here.key()  # before the copy: it is an entry too

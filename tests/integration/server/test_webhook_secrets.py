@@ -16,7 +16,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from holdkit.core.model import SECOND
 from holdkit.core.reading import FindRecord, ReadHistory, entry_of
 from holdkit.server.keys import read_key
-from holdkit.server.settings import Delivery, Settings
+from holdkit.server.settings import Settings, Upkeep, Webhooks
 from holdkit.server.webhooks.hooks import HOOKS
 from holdkit.server.webhooks.sealing import Sealer, SecretUnreadable
 from holdkit.testing import FakeClock
@@ -25,7 +25,7 @@ from tests.support.servers import NOON, InProcessApp, in_process_app
 from tests.support.threads import PATIENCE
 
 PEPPER, OTHER = b"p" * 32, b"q" * 32
-SETTINGS = Settings(sweep_every=0, webhooks=Delivery(pauses=(0.0,), allowed=frozenset(["127.0.0.1"])))
+SETTINGS = Settings(upkeep=Upkeep(sweep_every=0), webhooks=Webhooks(pauses=(0.0,), allowed=frozenset(["127.0.0.1"])))
 
 
 def test_a_sealed_secret_opens_for_its_tenant_its_webhook_and_its_server_only() -> None:
@@ -212,7 +212,7 @@ def test_a_target_that_may_not_be_called_is_refused_when_the_webhook_is_created(
     """In the same words, whether the name is unknown or known inside only: else a tenant could ask for the names of our network."""
 
     async def main() -> None:
-        async with in_process_app(settings=Settings(sweep_every=0)) as here:
+        async with in_process_app(settings=Settings(upkeep=Upkeep(sweep_every=0))) as here:
             refused = await here.call("POST", "/v1/webhooks", {"url": url})
             assert (refused.status_code, refused.json()["code"]) == (400, "url_not_allowed")
             assert refused.json()["detail"] == (
@@ -226,7 +226,7 @@ def test_a_target_that_may_not_be_called_is_refused_when_the_webhook_is_created(
 
 def test_a_network_of_the_settings_may_be_called() -> None:
     async def main() -> None:
-        inside = Settings(sweep_every=0, webhooks=Delivery(networks=frozenset(["127.0.0.0/8"])))
+        inside = Settings(upkeep=Upkeep(sweep_every=0), webhooks=Webhooks(networks=frozenset(["127.0.0.0/8"])))
         async with receivers() as there, in_process_app(settings=inside) as here:
             await make(here, there)
             await here.call("POST", "/v1/pools", {"id": "a", "total": 1})
@@ -239,7 +239,9 @@ def test_a_network_of_the_settings_may_be_called() -> None:
 
 def test_a_tenant_has_a_share_of_webhooks() -> None:
     async def main() -> None:
-        few = Settings(sweep_every=0, webhooks=Delivery(tenant_hooks=2, networks=frozenset(["127.0.0.0/8"])))
+        few = Settings(
+            upkeep=Upkeep(sweep_every=0), webhooks=Webhooks(tenant_hooks=2, networks=frozenset(["127.0.0.0/8"]))
+        )
         async with receivers() as there, in_process_app(settings=few, clock=lambda: NOON) as here:
             for _ in range(2):
                 await make(here, there)

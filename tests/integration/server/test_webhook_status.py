@@ -15,7 +15,7 @@ from standardwebhooks.webhooks import Webhook
 
 from holdkit.core.model import SECOND
 from holdkit.core.reading import FindRecord
-from holdkit.server.settings import Delivery, Settings
+from holdkit.server.settings import Settings, Upkeep, Webhooks
 from holdkit.server.webhooks import runner
 from holdkit.server.webhooks.hooks import LEASES
 from holdkit.testing import FakeClock
@@ -27,8 +27,8 @@ NEVER = 3_600.0
 
 
 def settings(**more: Any) -> Settings:
-    delivery = Delivery(**{"pauses": (NEVER,), "seconds": 5.0, "allowed": frozenset(["127.0.0.1"]), **more})
-    return Settings(sweep_every=0, webhooks=delivery)
+    delivery = Webhooks(**{"pauses": (NEVER,), "seconds": 5.0, "allowed": frozenset(["127.0.0.1"]), **more})
+    return Settings(upkeep=Upkeep(sweep_every=0), webhooks=delivery)
 
 
 @asynccontextmanager

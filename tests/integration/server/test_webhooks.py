@@ -10,7 +10,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from holdkit import errors
-from holdkit.server.settings import Delivery, Settings
+from holdkit.server.settings import Settings, Upkeep, Webhooks
 from holdkit.server.webhooks.addresses import AllowedTargets, TargetRefused, check_url, is_public
 from holdkit.server.webhooks.events import signed_headers
 from tests.support.servers import InProcessApp, in_process_app
@@ -56,8 +56,11 @@ async def scene(pauses: tuple[float, ...] = (0.0, 0.0)) -> AsyncIterator[tuple[I
     receiver = Receiver()
     server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook?a=b"
-    delivery = Delivery(pauses=pauses, allowed=frozenset(["127.0.0.1"]))
-    async with server, in_process_app(settings=Settings(key_refresh=1, sweep_every=0, webhooks=delivery)) as here:
+    delivery = Webhooks(pauses=pauses, allowed=frozenset(["127.0.0.1"]))
+    async with (
+        server,
+        in_process_app(settings=Settings(upkeep=Upkeep(key_refresh=1, sweep_every=0), webhooks=delivery)) as here,
+    ):
         made = await here.call("POST", "/v1/webhooks", {"url": url, "actions": ["pool.created"]})
         assert made.status_code == 201, made.text
         yield here, receiver, made.json()
@@ -150,19 +153,19 @@ def test_gone_stops_a_hook_until_it_is_replayed_and_removing_ends_it() -> None:
 
 def test_a_target_that_is_not_public_is_never_called() -> None:
     private, public = ["93.184.216.34", "10.0.0.7"], ["93.184.216.34"]
-    by_default = AllowedTargets(Delivery())
+    by_default = AllowedTargets(Webhooks())
     with pytest.raises(TargetRefused, match="not public"):
         by_default.choose("https://rebinding.example/x", private)
     with pytest.raises(TargetRefused, match="https"):
         by_default.choose("http://example.org/x", public)
     target = by_default.choose("https://example.org/x?y=1", public)
     assert (target.address, target.port, target.path, target.host) == ("93.184.216.34", 443, "/x?y=1", "example.org")
-    named = AllowedTargets(Delivery(allowed=frozenset(["inside.example"])))
+    named = AllowedTargets(Webhooks(allowed=frozenset(["inside.example"])))
     assert named.choose("http://inside.example:8080", private).authority == "inside.example:8080"
 
 
 def test_addresses_in_an_allowed_network_are_called() -> None:
-    targets = AllowedTargets(Delivery(networks=frozenset(["10.1.0.0/16", "fd00::/8"])))
+    targets = AllowedTargets(Webhooks(networks=frozenset(["10.1.0.0/16", "fd00::/8"])))
     assert targets.choose("http://inside.example/", ["10.1.2.3"]).address == "10.1.2.3"
     assert targets.choose("http://[fd00::7]/", ["fd00::7"]).address == "fd00::7"
     assert targets.choose("https://both.example/", ["93.184.216.34", "10.1.2.3"]).port == 443
@@ -171,7 +174,7 @@ def test_addresses_in_an_allowed_network_are_called() -> None:
     with pytest.raises(TargetRefused, match="not public"):
         targets.choose("https://inside.example/", ["10.2.0.1"])
     with pytest.raises(errors.InvalidRequest, match=r"10\.1\.0\.0/16"):
-        AllowedTargets(Delivery(networks=frozenset(["10.1.0.1/16"])))
+        AllowedTargets(Webhooks(networks=frozenset(["10.1.0.1/16"])))
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def test_the_position_of_an_answer_counts_once_the_caller_has_committed(tmp_path
         tx = begin()
         hold = hk.hold("p", 1, ttl=60, tx=tx)
         tx.commit()
-        assert [str(entry.position) for entry in hk.history(hold)] == [hold.position]
+        assert [entry.position for entry in hk.history(hold)] == [hold.position]
     with holdkit.connect(postgres_url) as hk, plain_psycopg(postgres_url) as begin:
         hk.create_pool("p", 2)
         tx = begin()

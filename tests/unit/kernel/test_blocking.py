@@ -65,7 +65,7 @@ def test_a_wait_of_nothing_is_no_wait(hk: Any) -> None:
     for wait in (0, "0s", None):
         with pytest.raises(InsufficientCapacity):
             hk.hold("gpu", 1, ttl=60, wait=wait)
-    assert hk.pool("gpu").last_number == 0
+    assert hk.pool("gpu").raw.last_number == 0
 
 
 def test_they_are_served_in_their_order_and_keep_their_units_for_the_ttl(hk: Any, engine: WatchedEngine) -> None:
@@ -250,7 +250,7 @@ def test_a_place_that_was_lost_is_taken_anew(hk: Any, engine: WatchedEngine, mon
     engine.fake.advance(61)  # it was suspended for longer than its place stands
     hk.create_pool("other", 1)
     engine.inner.apply([Group((FeedLine(id="gpu"),))])
-    wait_until(lambda: hk.pool("gpu").last_number == 2)
+    wait_until(lambda: hk.pool("gpu").raw.last_number == 2)
     hk.release(first)
     (hold,) = callers.join()
     assert (hold.state, hold.raw.number) == (State.HELD, 2)
@@ -361,7 +361,7 @@ def test_a_thread_that_is_interrupted_while_it_joins_leaves_no_place(engine: Wat
         setattr(engine, "after" if written else "before", ctrl_c)
         with pytest.raises(KeyboardInterrupt):
             hk.hold("gpu", 1, ttl=60, wait=LONG)
-        assert (hk.pool("gpu").waiting, hk.pool("gpu").last_number) == (0, 1 if written else 0)
+        assert (hk.pool("gpu").waiting, hk.pool("gpu").raw.last_number) == (0, 1 if written else 0)
 
 
 @pytest.mark.parametrize("offered", [False, True])

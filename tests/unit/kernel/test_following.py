@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdkit import InvalidRequest, Limits, Overloaded
+from holdkit import InvalidRequest, Limits, Overloaded, Pool
 from holdkit.core.commands import Group, PutRecord
-from holdkit.core.model import Pool
 from holdkit.core.reading import ReadJournal
 from holdkit.engines.memory import MemoryEngine
 from holdkit.errors import CursorLost, EngineError
@@ -231,7 +230,7 @@ def test_many_followers_and_writers(hk: Any) -> None:
     def follow() -> list[int]:
         seen = []
         for entry in hk.journal.follow(poll=3600):
-            seen.append(entry.position.seq)
+            seen.append(entry.raw.position.seq)
             if len(seen) == 2 + 16 * 20:
                 break
         return seen
@@ -256,9 +255,10 @@ def test_entries_tell_their_story_without_secrets(hk: Any) -> None:
     assert held.after["id"] == hold.id
     assert (held.op, held.actor, held.forced, held.tenant) == ("op-1", "user:7", False, "")
     assert str(held.at) == "1970-01-01 00:00:00+00:00"
-    assert (held.slot, held.correlation_id, held.reason) == (0, None, None)
+    assert (held.raw.slot, held.correlation_id, held.reason) == (0, None, None)
     assert [(effect.pool.id, effect.held) for effect in held.pools] == [("p", 2)]
-    assert held.position < confirmed.position
+    assert (held.position, confirmed.position) == ("0.2", "0.3")
+    assert held.raw.position < confirmed.raw.position
     told = [repr(held), str(held.after), str(confirmed.after), repr(held.pools)]
     assert not any("s3cret" in text or "owner_hash" in text or "last_op" in text for text in told)
     hk.admin.records.put("k", "x", "1")

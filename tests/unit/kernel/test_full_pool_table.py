@@ -31,5 +31,5 @@ def test_a_hold_that_is_due_makes_room_and_none_is_dropped_beside_it(url: str) -
         hk.hold([holdkit.Leg("two", create_with_total=1)], ttl=20)
         told = [str(entry.action) for entry in hk.journal.follow(wait=False)]
         assert (told.count("hold.expired"), told.count("pool.removed"), told.count("hold.retired")) == (1, 1, 0)
-        assert (hk.get(sold.id).state, hk.pool("p").loose) == ("confirmed", 0)
+        assert (hk.get(sold.id).state, hk.pool("p").raw.loose) == ("confirmed", 0)
         assert hk.admin.verify().ok

@@ -98,5 +98,5 @@ def test_consumed_holds_make_room(hk: holdkit.Kernel, place: tuple[str, Begin], 
         hk.consume("p", 1)
     with transaction(place) as tx:
         assert hk.hold("p", ttl=60, tx=tx).state == "held"
-    assert (hk.pool("p").consumed, hk.pool("p").loose, len(hk.holds())) == (2, 1, 2)
+    assert (hk.pool("p").consumed, hk.pool("p").raw.loose, len(hk.holds())) == (2, 1, 2)
     assert hk.admin.verify().ok

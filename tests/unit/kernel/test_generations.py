@@ -34,7 +34,7 @@ def make(hk: Any, *pools: str) -> None:
 
 
 class Files:
-    """A kernel on a file that can be copied, and put back by hand or by `holdkit restore`."""
+    """A kernel on a file that can be copied, and put back by hand or by `holdkit admin restore`."""
 
     def __init__(self, mode: Sync | Async, folder: Path) -> None:
         self._mode, self._path = mode, folder / "holds"
@@ -137,7 +137,7 @@ def test_a_generation_that_changed_while_every_entry_is_there_is_fine(files: Fil
     assert hk.admin.stats().generation != before
     make(hk, "c")
     (entry,) = hk.journal.list(after=cursor)
-    assert (entry.subject, entry.generation) == ("c", hk.admin.stats().generation)
+    assert (entry.subject, entry.raw.generation) == ("c", hk.admin.stats().generation)
     assert generation_of(entry.cursor) == hk.admin.stats().generation
     following = hk.journal.follow("mail", wait=False, remember=outside, on_generation=lambda *both: told.append(both))
     assert names(following) == ["c"]

@@ -61,7 +61,7 @@ def page(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
 
 
 def places(entries: Any) -> list[Position]:
-    return [entry.position for entry in entries]
+    return [entry.raw.position for entry in entries]
 
 
 def everything(engine: LanedEngine) -> set[Position]:
@@ -233,8 +233,8 @@ def test_a_minted_hold_lives_in_the_lane_of_its_first_pool(hk: Any, engine: Lane
         batch = hk.apply([PlaceHold(legs=(Leg(pool),), ttl=60)] * 2)
         for one in (hold, spent, *[outcome.unwrap() for outcome in batch]):
             assert lane_of_hold(one.id, LANES) == lane_of(pool) == int(one.position.split(".")[0])
-            assert str(hk.history(one)[-1].position) == one.position
-            assert not any(entry.part for entry in hk.history(one))
+            assert hk.history(one)[-1].position == one.position
+            assert not any(entry.raw.part for entry in hk.history(one))
     assert hk.admin.verify().ok
 
 
@@ -248,8 +248,8 @@ def test_a_hold_over_two_lanes_is_one_entry_and_a_part(hk: Any, engine: LanedEng
     before = hk.journal.cursor()
     hold = hk.hold(two_lanes(), ttl=60)
     entries = hk.journal.list(after=before)
-    assert [(entry.part, entry.position.lane) for entry in entries] == [(False, 1), (True, 3)]
-    assert str(entries[0].position) == hold.position
+    assert [(entry.raw.part, entry.raw.position.lane) for entry in entries] == [(False, 1), (True, 3)]
+    assert entries[0].position == hold.position
     assert [[effect.pool.id for effect in entry.pools] for entry in entries] == [[pool] for pool in two_lanes()]
     assert hk.confirm(hold, entity="order:1").position.startswith("1.")
     assert holdkit.journal.reconstruct(hk.history(hold)) == hk.get(hold)
@@ -263,7 +263,7 @@ def test_a_lost_answer_is_found_though_a_part_comes_last(hk: Any, engine: LanedE
 
     engine.after = lose
     got = hk.hold(two_lanes(), ttl=60) if what == "hold" else hk.consume(two_lanes())
-    assert got.position in {str(place) for place in places(entry for entry in hk.history(got) if not entry.part)}
+    assert got.position in {str(place) for place in places(entry for entry in hk.history(got) if not entry.raw.part)}
     assert got.state == ("held" if what == "hold" else "confirmed")
     assert hk.admin.verify().ok
 

@@ -201,7 +201,7 @@ def test_a_malformed_join_says_which_field(hk: Any, arguments: dict[str, Any], c
     with pytest.raises(InvalidRequest) as refused:
         hk.join(**{"pool": "show", "ttl": TTL, "offer_ttl": OFFER} | arguments)
     assert refused.value.code == code
-    assert hk.pool("show").last_number == 0
+    assert hk.pool("show").raw.last_number == 0
 
 
 def test_a_line_that_is_never_served_is_no_limit() -> None:

@@ -17,6 +17,7 @@ from holdkit.commands import Sweep
 from holdkit.core.commands import Group
 from holdkit.engines.memory import MemoryEngine
 from holdkit.errors import EngineError
+from holdkit.kernel.times import moment
 from tests.support.modes import Async, Sync
 from tests.support.recording_listener import RecordingListener
 from tests.support.threads import PATIENCE, no_threads_left, wait_until
@@ -256,7 +257,7 @@ def test_a_sweep_reports_what_it_did(hk: Any, engine: WatchedEngine) -> None:
     ids = sorted(hk.hold("p", 1, ttl=60).id for _ in range(3))
     engine.fake.advance(60)
     report = hk.sweep(limit=2)
-    assert (report.expired, report.scanned_slot, report.more) == (2, 60_000_000, True)
+    assert (report.expired, moment(report.scanned_at), report.more) == (2, 60_000_000, True)
     assert (report.holds, report.tenants) == (tuple(ids[:2]), ("", ""))
     report = hk.sweep(limit=2)
     assert (report.expired, report.holds, report.more) == (1, (ids[2],), False)

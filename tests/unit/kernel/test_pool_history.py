@@ -58,7 +58,7 @@ def test_it_has_the_holds_in_order_and_in_pages(store: Store) -> None:
     assert told(hk.journal.history("show:4")) == happened
     for limit in (1, 2, 3, 7):
         assert told(paged(hk, "show:4", limit)) == happened, limit
-    numbers = [entry.position.seq for entry in paged(hk, "show:4", 2)]
+    numbers = [entry.raw.position.seq for entry in paged(hk, "show:4", 2)]
     assert numbers == sorted(set(numbers))
     hk.create_pool("fresh", 1)
     assert told(paged(hk, "fresh", 1)) == [("pool.created", "fresh")]

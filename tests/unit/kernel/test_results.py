@@ -14,6 +14,7 @@ from msgspec import structs
 
 import holdkit
 from holdkit import Allowance, InvalidRequest, Leg
+from holdkit.journal import Position
 from holdkit.kernel.one_line import MAX_LENGTH, MAX_NAMES, amounts, line, shortened
 from holdkit.reports import Difference, RepairReport
 from holdkit.testing import FakeClock
@@ -211,6 +212,8 @@ def test_reprs_of_what_else_is_returned(hk: holdkit.Kernel) -> None:
         "Leg('email:ann', 1)",
         "Leg(pool='show:42', quantity=2)",
     ]
+    calls.consume("ann", 3)
+    assert repr(calls.usage("ann")) == "[<Usage per day total=10 held=0 consumed=3 available=7>]"
     assert repr(available) == "<Availability nights=2 minimum=3>"
     assert repr(refused.value.shortfalls) == "(<Shortfall 'show:42' requested=99 available=0 total=2>,)"
     assert repr(key.legs) == "(<HeldLeg name:ann quantity=1 held=1 consumed=0>,)"
@@ -230,3 +233,51 @@ def test_reprs_of_what_else_is_returned(hk: holdkit.Kernel) -> None:
     assert repr(RepairReport((DIFFERENCE,), (), True)) == "<RepairReport repaired=1 dry_run=True>"
     assert repr(DIFFERENCE) == "<Difference pools item/42/A1 held>"
     assert repr(hk.admin.usage()).startswith("<StorageUsage pools=")
+
+
+def test_an_entry_shows_what_its_caller_wrote_and_keeps_the_rest_raw(hk: holdkit.Kernel) -> None:
+    hold = hk.hold("show:42", ttl=60, metadata={"seat": "A4"}, actor="user:7", op="o-1")
+    _, held = hk.journal.list()
+    assert {name for name in dir(held) if not name.startswith("_")} == {
+        "action", "at", "subject", "tenant", "actor", "client_id", "correlation_id", "reason", "op", "forced", "pools", "before",
+        "after", "refused", "archived_to", "position", "cursor", "raw",
+    }  # fmt: skip
+    assert (held.at, held.position, held.actor, held.op) == (NOON, "0.2", "user:7", "o-1")
+    assert (held.position, held.after["metadata"]) == (hold.position, {"seat": "A4"})
+    raw = held.raw
+    assert (raw.slot, raw.position, raw.part, raw.trace) == (hold.raw.held_at, Position(0, 2), False, None)
+    assert (raw.as_of, raw.generation) == (hold.raw.held_at, hk.admin.stats().generation)
+    assert raw.entry.hold is not None
+
+
+def test_a_repr_of_an_entry(hk: holdkit.Kernel) -> None:
+    hold = hk.hold("show:42", ttl=60, token="s3cret")
+    hk.admin.release(hold.id, reason="card reported stolen", actor="user:desk")
+    hk.hold("show:42", ttl=60, actor="user:7")
+    key = hk.claims.hold("email", "ann@example.com", ttl=60)
+    hk.admin.resize_pool("show:42", 9, reason="why " * 60)
+    hk.create_pool("begin" + "x" * 200 + "end", 1)
+    hk.admin.change_limits(max_claim_ttl="3d")
+    begin = hold.id[:6]
+    assert [repr(entry) for entry in hk.journal.list()] == [
+        "<JournalEntry 0.1 pool.created show:42>",
+        f"<JournalEntry 0.2 hold.held {begin}…>",
+        f"<JournalEntry 0.3 hold.released {begin}… by user:desk, forced: card reported stolen>",
+        f"<JournalEntry 0.4 hold.held {begin}… by user:7>",
+        f"<JournalEntry 0.5 pool.created {key.legs[0].pool.removeprefix('~claim/')}>",
+        f"<JournalEntry 0.6 hold.held {begin}…>",
+        f"<JournalEntry 0.7 pool.resized show:42: {'why ' * 19}wh…>",
+        f"<JournalEntry 0.8 pool.created begin{'x' * 25}…{'x' * 26}end>",
+        "<JournalEntry 0.9 limits.changed limits>",
+    ]
+
+
+def test_a_record_has_the_time_of_its_write(hk: holdkit.Kernel, clock: FakeClock) -> None:
+    clock.advance(60)
+    written = hk.admin.records.put("note", "n", '{"a": 1}', op="o")
+    assert written is not None
+    assert (written.at, written.version, written.body) == (NOON + timedelta(minutes=1), 1, '{"a": 1}')
+    assert hk.admin.records.get("note", "n") == written == hk.admin.records.list("note")[0]
+    again = hk.admin.records.put("note", "n", '{"a": 1}', op="o")
+    assert again == structs.replace(written, replayed=True)
+    assert repr(written) == "<Record note/n version=1>"

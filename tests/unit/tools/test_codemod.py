@@ -54,6 +54,9 @@ HEAD = "import holdkit\nhk = holdkit.connect()\n"
         ("hk.account('ann').usage()", "hk.accounts.usage('ann')"),
         ("hk.accounts('a')", "hk.accounts.list('a')"),
         ("for e in hk.follow('mail'):\n    print(e.slot)", "for e in hk.journal.follow('mail'):\n    print(e.raw.slot)"),
+        ("for e in hk.journal():\n    print(e.position.seq, e.entry.change, e.as_of, e.generation)",
+         "for e in hk.journal.list():\n    print(e.raw.position.seq, e.raw.entry.change, e.raw.as_of, e.raw.generation)"),
+        ("def f(e: holdkit.JournalEntry): return e.without_body()", "def f(e: holdkit.JournalEntry): return e.raw.without_body()"),
         ("hk.on(None, print)", "hk.journal.on(None, print)"),
         ("hk.journal(limit=5)", "hk.journal.list(limit=5)"),
         ("hk.cursor(back=5)", "hk.journal.cursor(back=5)"),
@@ -103,6 +106,10 @@ def test_a_line(before: str, after: str | None) -> None:
         ("print(x.owner)", "if this is a Hold, its secret is `.token`"),
         ("def f(claims: Claims): claims.confirm(c, entity='e')\ndef g(resources): resources.claims.confirm(c, entity='e')", None),
         ("holdkit.span('5m')", "span is gone"),
+        ("print(hk.sweep().scanned_slot)", "read `scanned_at`, a datetime"),
+        ("print([one.opens_slot for one in api.usage('a')])", "read `opens`, a datetime"),
+        ("print(hk.record('k', 'x').slot)", "read `at`, a datetime"),
+        ("from holdkit.client import EntryAnswer", "entries of a server are holdkit.JournalEntry too"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_converted_says_what_to_do(line: str, mark: str | None) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from ...core.commands import PutRecord, Ttl
 from ...core.erasure import By, Erased
 from ...core.limits import SPANS
-from ...core.model import SECOND, Record
+from ...core.model import SECOND
 from ...core.validation import flag
 from ...core.validation import text as checked_text
 from ...engines.progress import Progress
@@ -23,7 +23,7 @@ from ...kernel.context import Actor, Call, actor_text, context_of
 from ...kernel.erasing import check_call, selector_of
 from ...kernel.limits import LimitsInForce, changes_of
 from ...kernel.reports import StorageUsage, VerifyReport
-from ...kernel.results import Hold, Page
+from ...kernel.results import Hold, Page, Record, shown_record
 from ...wire.system import ChangeLimitsBody, EraseBody, Job
 from ...wire.tenants import usage_from
 from ..answers import (
@@ -77,13 +77,13 @@ class AsyncRemoteRecords(AsyncRemoteCalls):
                 raise
             return None
         document = read_record(answer.content).record
-        return None if document is None else record_from(document)
+        return None if document is None else shown_record(record_from(document))
 
     async def list(self, kind: str, *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[Record]:
         """Return the records of a kind in order of id."""
         no_transaction(tx)
         page = await self._pages("/v1/records", read_records, limit, after=after, kind=checked_text(kind, "kind", 64))
-        return Page(map(record_from, page), next=page.next)
+        return Page([shown_record(record_from(one)) for one in page], next=page.next)
 
 
 class AsyncRemoteAdmin(AsyncRemoteCalls, AsyncOperatorVerbs, UnsupportedOfAdmin):

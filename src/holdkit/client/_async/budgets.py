@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...core.commands import Overage, PlaceHold
-from ...core.model import Pool
 from ...core.outcomes import Receipt
 from ...core.validation import invalid, text
 from ...faces._async.budgets import AsyncBudget
@@ -15,6 +14,7 @@ from ...faces.allowances import Allowance, Spent, Usage, amounts_by
 from ...kernel.answers import hold_of
 from ...kernel.context import Call
 from ...kernel.normalise import Legs
+from ...kernel.pool import Pool
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ...wire.budgets import BudgetAnswer, BudgetConfirm, BudgetResize, BudgetSet

@@ -14,10 +14,10 @@ import httpx
 
 from ...errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
 from ...kernel.follower_state import CursorOwnership, SavedCursor, advice_of, cut_back, missing_in, report_generation
-from ...kernel.journal import decode_cursor, encode_cursor
+from ...kernel.journal import JournalEntry, decode_cursor, encode_cursor
 from ...kernel.workers import AsyncSignal
 from ...wire.journal import SEALED, EntryAnswer, MoveCursor
-from ..answers import ServerClock, read_cursor, read_end, read_entries
+from ..answers import ServerClock, entry_from, read_cursor, read_end, read_entries
 from ..problems import LONGEST_PAUSE, NotAdmitted
 from ..requests import path_of
 from ..stream import LocalState, StreamCursor, StreamHandle
@@ -107,7 +107,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         self._generation = found.generation
         return SavedCursor(found.cursor, found.follower, found.version, found.slot)
 
-    async def follow(self, wait: bool, *, from_now: bool = False) -> AsyncIterator[EntryAnswer]:
+    async def follow(self, wait: bool, *, from_now: bool = False) -> AsyncIterator[JournalEntry]:
         """Entries until the stream or the client is closed or, without `wait`, until the journal ends."""
         try:
             await self._begin()
@@ -117,7 +117,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
                 page = await self._page()
                 for entry in page:
                     if self.cursor.is_new(entry):
-                        yield entry
+                        yield entry_from(entry)
                 if page:
                     self.cursor.move(page[-1].cursor, page)
                     await self._keep()
@@ -129,7 +129,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
                     async with self._packets() as packets:
                         async for packet in packets:
                             for entry in await self._entries(packet):
-                                yield entry
+                                yield entry_from(entry)
                             await self._keep()
         except HoldkitError:
             if not self._is_closed():  # in the middle of a request
@@ -252,7 +252,7 @@ class AsyncRemoteSource:
         """Whether the client is closed."""
         return self._follower.closed
 
-    async def entries(self) -> AsyncIterator[EntryAnswer]:
+    async def entries(self) -> AsyncIterator[JournalEntry]:
         """Entries from where it was left. Ends, for good, if the server does not admit the client: nobody could be told
         by an exception, and no later attempt would be admitted."""
         try:

@@ -10,9 +10,9 @@ from ...core.validation import text, whole
 from ...kernel._async.background import AsyncSubscription
 from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
 from ...kernel.journal import Tenants, check_listener, of_all
-from ...kernel.results import JournalPage
-from ...wire.journal import SEALED, EntryAnswer
-from ..answers import BEGINNING, ServerClock, read_entries
+from ...kernel.results import JournalEntry, JournalPage
+from ...wire.journal import SEALED
+from ..answers import BEGINNING, ServerClock, entry_from, read_entries
 from ..requests import path_of
 from ..stream import LocalState
 from ..unsupported import NotRemote
@@ -40,7 +40,7 @@ class AsyncRemoteJournal(AsyncRemoteCalls):
         limit: int = 100,
         tenant: Tenants = None,
         include_reserved: bool = False,
-    ) -> JournalPage[EntryAnswer]:
+    ) -> JournalPage[JournalEntry]:
         """Return entries that match, newest first, or oldest first after a cursor. To read the next page, pass `next` in the same
         direction. Raises `CursorLost`. `include_reserved` works as in `list`."""
         page = read_entries((await self._get(
@@ -49,11 +49,11 @@ class AsyncRemoteJournal(AsyncRemoteCalls):
             order="newest" if after is None else None, include_reserved=include_reserved or None,
         )).content)  # fmt: skip
         end = page.next or before or after or BEGINNING
-        return JournalPage(page.items, next=end if page.more else None, cursor=end)
+        return JournalPage(map(entry_from, page.items), next=end if page.more else None, cursor=end)
 
     async def history(
         self, subject: str, *, after: str | None = None, limit: int = 1_000, archive: object = None
-    ) -> JournalPage[EntryAnswer]:
+    ) -> JournalPage[JournalEntry]:
         """Return up to `limit` entries of the history of a pool, by its id, in journal order, after a cursor: with those of its holds.
         (`remote.history(hold)` is the history of a hold.) Raises `CursorLost`."""
         not_from_files(archive)
@@ -75,7 +75,7 @@ class AsyncRemoteJournal(AsyncRemoteCalls):
         tenant: Tenants = None,
         remember: Remember | None = None,
         on_generation: OnGeneration | None = None,
-    ) -> AsyncIterator[EntryAnswer]:
+    ) -> AsyncIterator[JournalEntry]:
         """Yield entries as they are committed, none skipped and none twice, after the cursor `after` or from the beginning.
         Continues after a broken connection; ends on `close`, or with `wait=False` at the end of the journal. Raises
         `CursorLost`.
@@ -93,8 +93,8 @@ class AsyncRemoteJournal(AsyncRemoteCalls):
         return self._follower(after, name, tenant, local).follow(wait)
 
     async def on(
-        self, action: str | None, callback: Callable[[EntryAnswer], Any], *, tenant: Tenants = None
-    ) -> AsyncSubscription[EntryAnswer]:
+        self, action: str | None, callback: Callable[[JournalEntry], Any], *, tenant: Tenants = None
+    ) -> AsyncSubscription[JournalEntry]:
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
 
         The server's stream feeds it, on a thread or task of its own, and it continues where it was after a broken
@@ -119,7 +119,7 @@ class AsyncRemoteJournal(AsyncRemoteCalls):
         limit: int = 1_000,
         tenant: Tenants = None,
         include_reserved: bool = False,
-    ) -> JournalPage[EntryAnswer]:
+    ) -> JournalPage[JournalEntry]:
         """Return up to `limit` entries in order, after a cursor or from the beginning. To read on, pass `next` of the page as `after`; it is
         None at the end. `cursor` of the page is never None: a program that comes back later for new entries passes that. Raises
         `CursorLost`. `tenant=ALL`, with a key of the default tenant: those of all tenants. `include_reserved`, with a key of scope

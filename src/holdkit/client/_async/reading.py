@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, TypeVar
 from uuid import UUID
 
-from ...core.model import Pool
 from ...core.validation import flag, invalid, text
 from ...core.validation import hold_id as check_hold_id
 from ...kernel.normalise import reference
 from ...kernel.pages import JournalPage, Page
+from ...kernel.pool import Pool
 from ...kernel.reports import SweepReport
-from ...kernel.results import Hold
-from ...wire.journal import EntryAnswer
+from ...kernel.results import Hold, JournalEntry
 from ...wire.system import SweepBody
 from ..answers import (
     ServerClock,
@@ -23,7 +22,6 @@ from ..answers import (
     read_place,
     read_pools,
     read_sweep,
-    slot_of,
 )
 from ..requests import path_of
 from .executor import AsyncRemoteExecutor
@@ -88,7 +86,7 @@ class AsyncRemoteReads(AsyncRemoteSearches):
 
     async def history(
         self, hold: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000, archive: object = None
-    ) -> JournalPage[EntryAnswer]:
+    ) -> JournalPage[JournalEntry]:
         """Return up to `limit` entries about a hold, in journal order, after a cursor. (`remote.journal.history` is the history of a
         pool.) Raises `CursorLost`."""
         not_from_files(archive)
@@ -99,6 +97,4 @@ class AsyncRemoteReads(AsyncRemoteSearches):
         """Expire what is due, of all tenants, and name it: for admins of the default tenant."""
         answer = await self._transport.ask("POST", "/v1/sweep", SweepBody(limit=limit))
         swept = read_sweep(answer.content)
-        return SweepReport(
-            swept.expired, tuple(swept.holds), tuple(swept.tenants), slot_of(swept.server_time), swept.more
-        )
+        return SweepReport(swept.expired, tuple(swept.holds), tuple(swept.tenants), swept.server_time, swept.more)

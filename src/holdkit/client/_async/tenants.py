@@ -43,8 +43,8 @@ class AsyncRemoteTenants(AsyncRemoteCalls):
         return read_tenant((await self._transport.ask("PUT", path_of("tenants", name, "quota"), body)).content)
 
     async def export(self, name: str, file: str | Path) -> None:
-        """Write its journal to a new file, which only its owner can read, for `holdkit import`. The file appears when it is
-        complete."""
+        """Write its journal to a new file, which only its owner can read, for `holdkit admin import`. The file appears
+        when it is complete."""
         out = NewFile(Path(file))
         try:
             async with self._transport.stream(path_of("tenants", name, "export"), {}, None, StreamHandle()) as parts:

@@ -20,12 +20,20 @@ from ...engines.deadlines import within
 from ...engines.progress import Progress
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ...kernel.context import Call, call_fields, current
-from ...kernel.results import Hold, JournalPage, Page
+from ...kernel.results import Hold, JournalEntry, JournalPage, Page
 from ...kernel.workers import GRACE, AsyncSignal
 from ...wire.fields import Body
-from ...wire.journal import EntryAnswer
 from ...wire.system import Job
-from ..answers import BEGINNING, ServerClock, durability_of, hold_from, read_entries, read_hold, with_send_time
+from ..answers import (
+    BEGINNING,
+    ServerClock,
+    durability_of,
+    entry_from,
+    hold_from,
+    read_entries,
+    read_hold,
+    with_send_time,
+)
 from ..problems import Attempts, Policy, error_from, read_problem
 from ..requests import path_of
 from ..stream import StreamHandle
@@ -248,12 +256,12 @@ class AsyncRemoteCalls:
             if after is None or left <= 0:
                 return Page(found, next=after)
 
-    async def _entry_pages(self, path: str, limit: int, after: str | None, **query: Any) -> JournalPage[EntryAnswer]:
+    async def _entry_pages(self, path: str, limit: int, after: str | None, **query: Any) -> JournalPage[JournalEntry]:
         """Return up to `limit` entries, from as many requests as that takes."""
-        entries, cursor = list[EntryAnswer](), after
+        entries, cursor = list[JournalEntry](), after
         while True:
             page = read_entries((await self._get(path, limit=limit - len(entries), after=cursor, **query)).content)
-            entries += page.items
+            entries += map(entry_from, page.items)
             cursor = page.next or cursor
             if not page.more or len(entries) >= limit:
                 end = cursor or BEGINNING

@@ -40,7 +40,6 @@ from ...wire.windows import ReadWindows
 from ..answers import (
     ServerClock,
     durability_of,
-    pool_from,
     pool_in,
     read_entries,
     read_hold,
@@ -52,6 +51,7 @@ from ..answers import (
     record_from,
     row_from,
     slot_of,
+    stored_pool,
 )
 from ..cancelling import Finisher
 from ..problems import NotAdmitted
@@ -176,7 +176,7 @@ class RemoteExecutor(RemoteCalls):
             path = path_of("pools", command.id, "per_account" if isinstance(command, LimitPool) else None)
             answer = self._transport.ask("PUT", path, body, op=op, headers=headers)
         pool = pool_in(answer)
-        return Receipt(slot=self.now(), pool=pool, replayed=pool.replayed)
+        return Receipt(slot=self.now(), pool=pool.raw, replayed=pool.replayed)
 
     def _record(self, command: PutRecord) -> Receipt:
         path, op = record_path(command.kind, command.id), retry_key(command.op)
@@ -192,7 +192,7 @@ class RemoteExecutor(RemoteCalls):
         self._clock.observe(document.server_time, answer)
         if document.hold is not None:
             return receipt_from(document.hold, durability_of(answer), document.decided)
-        pool = None if document.pool is None else pool_from(document.pool)
+        pool = None if document.pool is None else stored_pool(document.pool)
         return Receipt(slot=slot_of(document.decided), pool=pool, replayed=document.replayed)
 
     def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
@@ -231,7 +231,7 @@ class RemoteExecutor(RemoteCalls):
         answer = self._transport.ask("POST", "/v1/windows/read", asked)
         page = read_windows(answer.content)
         self._clock.observe(page.server_time, answer)
-        return [None if document is None else pool_from(document) for document in page.items]
+        return [None if document is None else stored_pool(document) for document in page.items]
 
     def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
         """A hold as it is now."""

@@ -14,10 +14,10 @@ import httpx
 
 from ...errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
 from ...kernel.follower_state import CursorOwnership, SavedCursor, advice_of, cut_back, missing_in, report_generation
-from ...kernel.journal import decode_cursor, encode_cursor
+from ...kernel.journal import JournalEntry, decode_cursor, encode_cursor
 from ...kernel.workers import Signal
 from ...wire.journal import SEALED, EntryAnswer, MoveCursor
-from ..answers import ServerClock, read_cursor, read_end, read_entries
+from ..answers import ServerClock, entry_from, read_cursor, read_end, read_entries
 from ..problems import LONGEST_PAUSE, NotAdmitted
 from ..requests import path_of
 from ..stream import LocalState, StreamCursor, StreamHandle
@@ -106,7 +106,7 @@ class RemoteFollower(RemoteCalls):
         self._generation = found.generation
         return SavedCursor(found.cursor, found.follower, found.version, found.slot)
 
-    def follow(self, wait: bool, *, from_now: bool = False) -> Iterator[EntryAnswer]:
+    def follow(self, wait: bool, *, from_now: bool = False) -> Iterator[JournalEntry]:
         """Entries until the stream or the client is closed or, without `wait`, until the journal ends."""
         try:
             self._begin()
@@ -116,7 +116,7 @@ class RemoteFollower(RemoteCalls):
                 page = self._page()
                 for entry in page:
                     if self.cursor.is_new(entry):
-                        yield entry
+                        yield entry_from(entry)
                 if page:
                     self.cursor.move(page[-1].cursor, page)
                     self._keep()
@@ -128,7 +128,7 @@ class RemoteFollower(RemoteCalls):
                     with self._packets() as packets:
                         for packet in packets:
                             for entry in self._entries(packet):
-                                yield entry
+                                yield entry_from(entry)
                             self._keep()
         except HoldkitError:
             if not self._is_closed():  # in the middle of a request
@@ -251,7 +251,7 @@ class RemoteSource:
         """Whether the client is closed."""
         return self._follower.closed
 
-    def entries(self) -> Iterator[EntryAnswer]:
+    def entries(self) -> Iterator[JournalEntry]:
         """Entries from where it was left. Ends, for good, if the server does not admit the client: nobody could be told
         by an exception, and no later attempt would be admitted."""
         try:

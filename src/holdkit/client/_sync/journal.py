@@ -11,9 +11,9 @@ from ...core.validation import text, whole
 from ...kernel._sync.background import Subscription
 from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
 from ...kernel.journal import Tenants, check_listener, of_all
-from ...kernel.results import JournalPage
-from ...wire.journal import SEALED, EntryAnswer
-from ..answers import BEGINNING, ServerClock, read_entries
+from ...kernel.results import JournalEntry, JournalPage
+from ...wire.journal import SEALED
+from ..answers import BEGINNING, ServerClock, entry_from, read_entries
 from ..requests import path_of
 from ..stream import LocalState
 from ..unsupported import NotRemote
@@ -41,7 +41,7 @@ class RemoteJournal(RemoteCalls):
         limit: int = 100,
         tenant: Tenants = None,
         include_reserved: bool = False,
-    ) -> JournalPage[EntryAnswer]:
+    ) -> JournalPage[JournalEntry]:
         """Return entries that match, newest first, or oldest first after a cursor. To read the next page, pass `next` in the same
         direction. Raises `CursorLost`. `include_reserved` works as in `list`."""
         page = read_entries((self._get(
@@ -50,11 +50,11 @@ class RemoteJournal(RemoteCalls):
             order="newest" if after is None else None, include_reserved=include_reserved or None,
         )).content)  # fmt: skip
         end = page.next or before or after or BEGINNING
-        return JournalPage(page.items, next=end if page.more else None, cursor=end)
+        return JournalPage(map(entry_from, page.items), next=end if page.more else None, cursor=end)
 
     def history(
         self, subject: str, *, after: str | None = None, limit: int = 1_000, archive: object = None
-    ) -> JournalPage[EntryAnswer]:
+    ) -> JournalPage[JournalEntry]:
         """Return up to `limit` entries of the history of a pool, by its id, in journal order, after a cursor: with those of its holds.
         (`remote.history(hold)` is the history of a hold.) Raises `CursorLost`."""
         not_from_files(archive)
@@ -76,7 +76,7 @@ class RemoteJournal(RemoteCalls):
         tenant: Tenants = None,
         remember: Remember | None = None,
         on_generation: OnGeneration | None = None,
-    ) -> Iterator[EntryAnswer]:
+    ) -> Iterator[JournalEntry]:
         """Yield entries as they are committed, none skipped and none twice, after the cursor `after` or from the beginning.
         Continues after a broken connection; ends on `close`, or with `wait=False` at the end of the journal. Raises
         `CursorLost`.
@@ -94,8 +94,8 @@ class RemoteJournal(RemoteCalls):
         return self._follower(after, name, tenant, local).follow(wait)
 
     def on(
-        self, action: str | None, callback: Callable[[EntryAnswer], Any], *, tenant: Tenants = None
-    ) -> Subscription[EntryAnswer]:
+        self, action: str | None, callback: Callable[[JournalEntry], Any], *, tenant: Tenants = None
+    ) -> Subscription[JournalEntry]:
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
 
         The server's stream feeds it, on a thread or task of its own, and it continues where it was after a broken
@@ -120,7 +120,7 @@ class RemoteJournal(RemoteCalls):
         limit: int = 1_000,
         tenant: Tenants = None,
         include_reserved: bool = False,
-    ) -> JournalPage[EntryAnswer]:
+    ) -> JournalPage[JournalEntry]:
         """Return up to `limit` entries in order, after a cursor or from the beginning. To read on, pass `next` of the page as `after`; it is
         None at the end. `cursor` of the page is never None: a program that comes back later for new entries passes that. Raises
         `CursorLost`. `tenant=ALL`, with a key of the default tenant: those of all tenants. `include_reserved`, with a key of scope

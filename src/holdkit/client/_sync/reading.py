@@ -6,14 +6,13 @@ from __future__ import annotations
 from typing import Any, TypeVar
 from uuid import UUID
 
-from ...core.model import Pool
 from ...core.validation import flag, invalid, text
 from ...core.validation import hold_id as check_hold_id
 from ...kernel.normalise import reference
 from ...kernel.pages import JournalPage, Page
+from ...kernel.pool import Pool
 from ...kernel.reports import SweepReport
-from ...kernel.results import Hold
-from ...wire.journal import EntryAnswer
+from ...kernel.results import Hold, JournalEntry
 from ...wire.system import SweepBody
 from ..answers import (
     ServerClock,
@@ -24,7 +23,6 @@ from ..answers import (
     read_place,
     read_pools,
     read_sweep,
-    slot_of,
 )
 from ..requests import path_of
 from .executor import RemoteExecutor
@@ -87,7 +85,7 @@ class RemoteReads(RemoteSearches):
 
     def history(
         self, hold: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000, archive: object = None
-    ) -> JournalPage[EntryAnswer]:
+    ) -> JournalPage[JournalEntry]:
         """Return up to `limit` entries about a hold, in journal order, after a cursor. (`remote.journal.history` is the history of a
         pool.) Raises `CursorLost`."""
         not_from_files(archive)
@@ -98,6 +96,4 @@ class RemoteReads(RemoteSearches):
         """Expire what is due, of all tenants, and name it: for admins of the default tenant."""
         answer = self._transport.ask("POST", "/v1/sweep", SweepBody(limit=limit))
         swept = read_sweep(answer.content)
-        return SweepReport(
-            swept.expired, tuple(swept.holds), tuple(swept.tenants), slot_of(swept.server_time), swept.more
-        )
+        return SweepReport(swept.expired, tuple(swept.holds), tuple(swept.tenants), swept.server_time, swept.more)

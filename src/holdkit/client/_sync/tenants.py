@@ -44,8 +44,8 @@ class RemoteTenants(RemoteCalls):
         return read_tenant((self._transport.ask("PUT", path_of("tenants", name, "quota"), body)).content)
 
     def export(self, name: str, file: str | Path) -> None:
-        """Write its journal to a new file, which only its owner can read, for `holdkit import`. The file appears when it is
-        complete."""
+        """Write its journal to a new file, which only its owner can read, for `holdkit admin import`. The file appears
+        when it is complete."""
         out = NewFile(Path(file))
         try:
             with self._transport.stream(path_of("tenants", name, "export"), {}, None, StreamHandle()) as parts:

@@ -15,12 +15,13 @@ from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
 from ...client import AsyncRemoteKernel
-from ...core.model import SECOND, Pool, Slot
+from ...core.model import SECOND, Slot
 from ...errors import EngineError, HoldkitError, OperationTableFull, OutcomeUnknown, Overloaded, Refused, plain
 from ...faces._async.budgets import AsyncBudget
 from ...faces._async.kernel import AsyncKernel
 from ...faces.allowances import Usage
 from ...kernel.context import Actor, Call
+from ...kernel.pool import Pool
 from ...kernel.results import Hold
 from .policy import NotAllowed, Policy
 

@@ -12,7 +12,7 @@ from mcp.types import ToolAnnotations
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ...client.problems import NotAdmitted
-from ...core.model import SECOND, Pool
+from ...core.model import SECOND
 from ...errors import (
     HoldkitError,
     HoldNotFound,
@@ -25,6 +25,7 @@ from ...errors import (
     Refused,
     plain,
 )
+from ...kernel.pool import Pool
 from ...kernel.results import Hold
 from .policy import NotAllowed
 from .session import Session, left
@@ -142,7 +143,7 @@ class Tools:
                 held=one.held,
                 consumed=one.consumed,
                 available=one.available,
-                resets=None if one.closes is None else one.closes.isoformat(),
+                resets=one.closes.isoformat(),
             )
             for one in await self._told(self._session.usage(budget_set))
         ]

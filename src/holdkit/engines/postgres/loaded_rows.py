@@ -88,7 +88,8 @@ class LoadedRows(Struct):
             outcome = answer_of(row, histories.get(n, []))
             if outcome is None and slot < row[3]:
                 raise EngineError(
-                    f"operation {row[1]!r} refers to an entry of hold {row[6]} that is not in the journal: run `holdkit verify`"
+                    f"operation {row[1]!r} refers to an entry of hold {row[6]} that is not in the journal: "
+                    "run `holdkit admin verify`"
                 )
             self.operations[row[0], row[1]] = operation_of(
                 row, outcome or Done(row[5])

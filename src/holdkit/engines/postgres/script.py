@@ -168,7 +168,9 @@ def _adopt_limits(options: BatchOptions, state: RetryState) -> Script[ScriptResu
     state.counted, state.sweep_holds, state.pools_over, state.retired = False, False, 0, False
     yield (ROLLBACK,)
     if limits.version == options.limits.version:
-        raise EngineError("the setting limits_version does not fit the record of the limits: run `holdkit repair`")
+        raise EngineError(
+            "the setting limits_version does not fit the record of the limits: run `holdkit admin repair`"
+        )
     return RUN_AGAIN
 
 

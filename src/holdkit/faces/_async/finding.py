@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ...core.model import Pool
 from ...core.validation import text, whole
 from ...errors import InvalidRequest
+from ...kernel.pool import Pool
 from ...kernel.results import Hold
 from ..claim import Claim
 from ..finding import Found

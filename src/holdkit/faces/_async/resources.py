@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, Unpack
 from uuid import UUID
 
 from ...core.commands import Consume, PlaceHold, Ttl
-from ...core.model import Leg, Pool, Slot, State
+from ...core.model import Leg, Slot, State
 from ...core.outcomes import Invalid, Receipt
 from ...core.reading import FindRecord
 from ...core.validation import invalid, whole
@@ -20,6 +20,7 @@ from ...kernel.context import Call, CallFields
 from ...kernel.normalise import hold_id
 from ...kernel.one_line import line
 from ...kernel.pages import Page
+from ...kernel.pool import Pool
 from ...kernel.results import Hold
 from ..capacity import LONG_NAMES, AsyncCapacityReader, CapacityQuery, one_leg, unused_pool
 from ..resource_keys import Key, Name, Names, Window
@@ -131,7 +132,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
             query = CapacityQuery(
                 self._resource, key, window, name, command, self._executor.limits.version, minted=True
             )
-            return unused_pool(name, await self._capacity.read(tx, query), command.tenant)
+            return Pool(unused_pool(name, await self._capacity.read(tx, query), command.tenant))
 
     async def pools(
         self, key: Key = _ANY, *, after: str | None = None, limit: int = 100

@@ -12,13 +12,14 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from ...core.commands import ConfirmHold, Overage
-from ...core.model import HeldLeg, Pool
+from ...core.model import HeldLeg
 from ...core.outcomes import Receipt
 from ...core.values import invalid
 from ...kernel._sync.executor import ExecutorPort
 from ...kernel.answers import hold_of
 from ...kernel.context import Call
 from ...kernel.normalise import Legs
+from ...kernel.pool import Pool
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ..allowances import Spent, Usage, amounts_by

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ...core.commands import Consume, Overage, PlaceHold, Ttl
-from ...core.model import Pool
 from ...core.values import invalid
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldkitError
 from ...kernel._sync.blocks import Block
@@ -19,6 +18,7 @@ from ...kernel.answers import hold_of, undo_grant
 from ...kernel.context import Call
 from ...kernel.normalise import Legs, presented, span
 from ...kernel.one_line import line
+from ...kernel.pool import Pool
 from ...kernel.results import Hold, receipt_of, requested_legs
 from ..allowances import Spent, Usage, client_of
 from .budget_sets import BudgetSetPort

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from ...core.model import Pool
+from ...core.model import Pool as StoredPool
 from ...core.pages import Page
 from ...core.reading import FindRecord, ListPools, ListRecords
 from ...core.searching import ListAccounts
@@ -19,6 +19,7 @@ from ...core.values import MAX_ID
 from ...kernel._sync.executor import Executor
 from ...kernel._sync.searching import check_after
 from ...kernel.context import one_call
+from ...kernel.pool import Pool
 from ..capacity import LONG_NAMES
 from ..catalog import (
     MAX_CELLS,
@@ -124,7 +125,7 @@ class Catalog:
         start, cells = prefix + first[:-1] + chr(ord(first[-1]) - 1) + LAST, list[StoredCell]()
         for limit in (days + 1, MAX_CELLS - days - 1):  # one per day; or more, if they are shorter than a day
             pools = self._pools(prefix, start, limit)
-            cells += [StoredCell(pool.id[len(prefix) :], pool) for pool in pools if pool.id < prefix + last]
+            cells += [StoredCell(pool.id[len(prefix) :], Pool(pool)) for pool in pools if pool.id < prefix + last]
             if len(pools) < limit or pools[-1].id >= prefix + last:
                 return StoredRoom(room, tuple(cells), more=False)
             start = pools[-1].id
@@ -156,7 +157,7 @@ class Catalog:
         check_after(after, "after")
         prefix = named_prefix("resources", kind)
         pools = self._pools(prefix, after, limit)
-        found = [StoredResource(*self._texts(prefix, pool.id), pool) for pool in pools]
+        found = [StoredResource(*self._texts(prefix, pool.id), Pool(pool)) for pool in pools]
         return Page(found, more=len(pools) == limit, reached=pools[-1].id if len(pools) == limit else None)
 
     def _texts(self, prefix: str, pool: str) -> tuple[str, str]:
@@ -166,5 +167,5 @@ class Catalog:
         record = self._executor.read(FindRecord((self._tenant, LONG_NAMES, pool)))
         return texts if record is None else resource_texts(prefix, pool, record.body)
 
-    def _pools(self, prefix: str, after: str = "", limit: int = 1) -> list[Pool]:
+    def _pools(self, prefix: str, after: str = "", limit: int = 1) -> list[StoredPool]:
         return self._executor.read(ListPools(self._tenant, prefix, after, limit))

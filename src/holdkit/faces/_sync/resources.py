@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, Unpack
 from uuid import UUID
 
 from ...core.commands import Consume, PlaceHold, Ttl
-from ...core.model import Leg, Pool, Slot, State
+from ...core.model import Leg, Slot, State
 from ...core.outcomes import Invalid, Receipt
 from ...core.reading import FindRecord
 from ...core.validation import invalid, whole
@@ -21,6 +21,7 @@ from ...kernel.context import Call, CallFields
 from ...kernel.normalise import hold_id
 from ...kernel.one_line import line
 from ...kernel.pages import Page
+from ...kernel.pool import Pool
 from ...kernel.results import Hold
 from ..capacity import LONG_NAMES, CapacityQuery, CapacityReader, one_leg, unused_pool
 from ..resource_keys import Key, Name, Names, Window
@@ -130,7 +131,7 @@ class ResourceKernel(Generic[Key, Window]):
             query = CapacityQuery(
                 self._resource, key, window, name, command, self._executor.limits.version, minted=True
             )
-            return unused_pool(name, self._capacity.read(tx, query), command.tenant)
+            return Pool(unused_pool(name, self._capacity.read(tx, query), command.tenant))
 
     def pools(self, key: Key = _ANY, *, after: str | None = None, limit: int = 100) -> Page[ResourcePool[Key, Window]]:
         """Return the counters of all keys and windows, or of one key."""

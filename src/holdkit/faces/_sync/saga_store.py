@@ -39,6 +39,7 @@ from ..saga_records import (
     is_news,
     next_body,
     saga_event,
+    slot_or_write,
     to_saga_record,
     unreadable_body,
 )
@@ -100,9 +101,9 @@ class SagaReads:
         found = Listed()
         for kind in (PARKED, OPEN):
             for record in self._walk(kind, ""):
-                seen = to_saga_record(record, read_body(record))
-                if kind == PARKED or seen.since_slot + oldest <= now:
-                    self._add(found, seen, record, limit)
+                body = read_body(record)
+                if kind == PARKED or slot_or_write(body.since, record) + oldest <= now:
+                    self._add(found, to_saga_record(record, body), record, limit)
                 if found.more:
                     return found
         return found

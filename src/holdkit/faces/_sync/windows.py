@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ...core.commands import Consume, PlaceHold, ResizePool
 from ...core.face_legs import FaceLeg
-from ...core.model import MAX_QUANTITY, SECOND, Pool
+from ...core.model import MAX_QUANTITY, SECOND
 from ...core.outcomes import Receipt
 from ...core.values import whole
 from ...errors import InsufficientCapacity, Overloaded, WindowClosed
@@ -24,9 +24,10 @@ from ...kernel.answers import hold_of, pool_of
 from ...kernel.context import Call, CallFields
 from ...kernel.normalise import Legs
 from ...kernel.one_line import line
+from ...kernel.pool import Pool
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
-from ...kernel.times import moment
+from ...kernel.times import datetime_of, moment
 from ..allowances import Meter, Usage, client_of
 
 ATTEMPTS: Final = 8
@@ -57,7 +58,8 @@ class Windows:
             total, held, consumed = (
                 (meter.total_for(client), 0, 0) if pool is None else (pool.total, pool.held, pool.consumed)
             )
-            found.append(Usage(meter.budget, meter.period.name, window.opens, window.closes, total, held, consumed))
+            opens, closes = datetime_of(window.opens), datetime_of(window.closes)
+            found.append(Usage(meter.budget, meter.period.name, opens, closes, total, held, consumed))
         return found
 
     def take(

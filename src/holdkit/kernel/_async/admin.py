@@ -61,7 +61,7 @@ class AsyncHoldsAdmin(AsyncOperatorVerbs):
 
         If entries were archived, it begins with the baseline that stands for them. With `archive`, the directory of the files, it
         folds those too, and compares the baseline with them. Where the journal is sealed, every sealed run is checked against its seal:
-        with `archive` those of the files too. (`holdkit verify --seals` also checks signatures and an anchor.)
+        with `archive` those of the files too. (`holdkit admin verify --seals` also checks signatures and an anchor.)
 
         `progress(done, total)` is called now and then, from the thread that does it. Memory is bounded, whatever the length of the
         journal: what does not fit is on disk meanwhile, in a temporary file.

@@ -18,7 +18,7 @@ from ...core.codec import encode_entry
 from ...core.entries import Entry
 from ...core.reading import JournalRow, Query
 from ...errors import CursorLost, EngineError, OutcomeUnknown, Overloaded
-from ..journal import JournalEntry, Positions, baseline_mark, is_baseline_mark, rows_behind
+from ..journal import JournalEntry, Positions, baseline_mark, is_baseline_mark, journal_entry, rows_behind
 from .executor import AsyncExecutor
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class AsyncBaselineReading:
             text = encode_entry(_entry_of(row, archived))
             as_entry = JournalRow(archived.through, text, archived.lane, archived.place)
             mark = baseline_mark(archived.edition, number)
-            found.append(JournalEntry(as_entry, before, executor.now(), generation, mark))
+            found.append(journal_entry(as_entry, before, executor.now(), generation, mark))
         return found
 
     async def page(self, executor: AsyncExecutor, tenant: str | None, limit: int) -> list[BaselineRow]:
@@ -101,8 +101,8 @@ def _entry_of(row: BaselineRow, archived: ArchivedLane) -> Entry:
         return entry_of_row(row, archived.slot)
     except msgspec.DecodeError as error:
         raise EngineError(
-            f"the baseline of lane {archived.lane}, which stands for the archived entries, is damaged: run `holdkit verify`, which names "
-            "the rows, and restore a backup"
+            f"the baseline of lane {archived.lane}, which stands for the archived entries, is damaged: "
+            "run `holdkit admin verify`, which names the rows, and restore a backup"
         ) from error
 
 

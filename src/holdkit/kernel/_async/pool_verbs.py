@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 from ...core.commands import CreatePool
-from ...core.model import Line, Pool
+from ...core.model import Line
 from ..answers import pool_of
 from ..context import Call, call_fields
+from ..pool import Pool
 from .executor import AsyncExecutorPort
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from ...core.ladders.finding import missing
-from ...core.model import Pool
+from ...core.model import Pool as StoredPool
 from ...core.outcomes import Reason, Refusal
 from ...core.reading import (
     CountAhead,
@@ -26,6 +26,7 @@ from ..journal import JournalEntry
 from ..journal_archive import JournalArchive
 from ..normalise import reference
 from ..pages import JournalPage, Page
+from ..pool import Pool
 from ..results import Hold
 from .journal_reads import archived_history, subject_history
 from .searching import AsyncSearches, check_after, number_of
@@ -40,7 +41,7 @@ class AsyncReads(AsyncSearches):
         found = await self._executor.read(FindPool((self._tenant, id)), tx)
         if found is None:
             raise refusal_of(Refusal(Reason.POOL_NOT_FOUND, id))
-        return found
+        return Pool(found)
 
     async def pools(
         self,
@@ -66,11 +67,11 @@ class AsyncReads(AsyncSearches):
             return await self._children(below, archived, after or "", limit, tx)
         query = ListPools(self._tenant, prefix, after or "", limit + 1, archived=archived)
         rows = await self._executor.read(query, tx)
-        return Page(rows[:limit], next=rows[limit - 1].id if len(rows) > limit else None)
+        return Page(map(Pool, rows[:limit]), next=rows[limit - 1].id if len(rows) > limit else None)
 
     async def _children(self, pool: str, archived: bool, after: str, limit: int, tx: Any) -> Page[Pool]:
         prefix = pool_id(pool, "below", faces=True) + SEPARATOR
-        children: list[Pool] = []
+        children: list[StoredPool] = []
         start = after
         for _ in range(limit + 1):
             rows = await self._executor.read(ListPools(self._tenant, prefix, start, limit, archived=archived), tx)
@@ -79,10 +80,10 @@ class AsyncReads(AsyncSearches):
             if len(rows) < limit and (not rows or start == rows[-1].id):
                 if not children and not after:
                     await self.pool(pool, tx=tx)  # raises if there is no such pool
-                return Page(children[:limit], next=children[limit - 1].id if len(children) > limit else None)
+                return Page(map(Pool, children[:limit]), next=children[limit - 1].id if len(children) > limit else None)
             if len(children) >= limit:
-                return Page(children[:limit], next=children[limit - 1].id)
-        return Page(children, next=start)
+                return Page(map(Pool, children[:limit]), next=children[limit - 1].id)
+        return Page(map(Pool, children), next=start)
 
     async def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""

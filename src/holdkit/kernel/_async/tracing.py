@@ -118,9 +118,10 @@ class AsyncTracedExecutor(AsyncExecutor):
     async def trace_of(self, entry: JournalEntry) -> str | None:
         """The trace context that an entry tells of: its own, or that of the call that placed the hold, if it is nobody's call. None if
         nobody recorded it, or if it cannot be read now."""
-        if entry.trace is not None:
-            return entry.trace if is_recorded(entry.trace) else None
-        if entry.entry.change is None:
+        trace = entry.raw.trace
+        if trace is not None:
+            return trace if is_recorded(trace) else None
+        if entry.raw.entry.change is None:
             return None
         return await self._origin((entry.tenant, entry.subject))
 

@@ -28,10 +28,11 @@ from ...core.commands import (
     Ttl,
     UnarchivePool,
 )
-from ...core.model import Pool, Slot
+from ...core.model import Slot
 from ..answers import hold_of, pool_of
 from ..context import Call, CallFields, CallWithoutReason, forced_fields
 from ..normalise import Part, What, amounts_of, hold_id, legs_of, reference, span
+from ..pool import Pool
 from ..results import Hold, requested_legs
 from ..times import moment
 from .executor import ExecutorPort
@@ -79,8 +80,8 @@ class OperatorVerbs:
     def free(
         self, pool: str, quantity: int, *, reason: str, account: str | None = None, **call: Unpack[CallWithoutReason]
     ) -> Pool:
-        """Make consumed units of a pool available whose holds are no longer kept: the pool's `loose`; with `account=` those of that
-        account, without it those of no account. Raises `QuantityExceedsConsumed`."""
+        """Make consumed units of a pool available whose holds are no longer kept: with `account=` those of that account, without it
+        those of no account. Raises `QuantityExceedsConsumed`, whose `loose` is how many these are."""
         fields = forced_fields(reason, call, self._call_fields)
         command = ReturnToPool(id=pool, quantity=quantity, account=account, **fields)
         return self._change_pool(command, call.get("tx"))

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from ...core.ladders.finding import missing
-from ...core.model import Pool
+from ...core.model import Pool as StoredPool
 from ...core.outcomes import Reason, Refusal
 from ...core.reading import (
     CountAhead,
@@ -27,6 +27,7 @@ from ..journal import JournalEntry
 from ..journal_archive import JournalArchive
 from ..normalise import reference
 from ..pages import JournalPage, Page
+from ..pool import Pool
 from ..results import Hold
 from .journal_reads import archived_history, subject_history
 from .searching import Searches, check_after, number_of
@@ -41,7 +42,7 @@ class Reads(Searches):
         found = self._executor.read(FindPool((self._tenant, id)), tx)
         if found is None:
             raise refusal_of(Refusal(Reason.POOL_NOT_FOUND, id))
-        return found
+        return Pool(found)
 
     def pools(
         self,
@@ -67,11 +68,11 @@ class Reads(Searches):
             return self._children(below, archived, after or "", limit, tx)
         query = ListPools(self._tenant, prefix, after or "", limit + 1, archived=archived)
         rows = self._executor.read(query, tx)
-        return Page(rows[:limit], next=rows[limit - 1].id if len(rows) > limit else None)
+        return Page(map(Pool, rows[:limit]), next=rows[limit - 1].id if len(rows) > limit else None)
 
     def _children(self, pool: str, archived: bool, after: str, limit: int, tx: Any) -> Page[Pool]:
         prefix = pool_id(pool, "below", faces=True) + SEPARATOR
-        children: list[Pool] = []
+        children: list[StoredPool] = []
         start = after
         for _ in range(limit + 1):
             rows = self._executor.read(ListPools(self._tenant, prefix, start, limit, archived=archived), tx)
@@ -80,10 +81,10 @@ class Reads(Searches):
             if len(rows) < limit and (not rows or start == rows[-1].id):
                 if not children and not after:
                     self.pool(pool, tx=tx)  # raises if there is no such pool
-                return Page(children[:limit], next=children[limit - 1].id if len(children) > limit else None)
+                return Page(map(Pool, children[:limit]), next=children[limit - 1].id if len(children) > limit else None)
             if len(children) >= limit:
-                return Page(children[:limit], next=children[limit - 1].id)
-        return Page(children, next=start)
+                return Page(map(Pool, children[:limit]), next=children[limit - 1].id)
+        return Page(map(Pool, children), next=start)
 
     def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""

@@ -6,12 +6,11 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from ...core.commands import PutRecord
-from ...core.model import Record
 from ...core.reading import FindRecord, ListRecords
 from ...core.validation import text, whole
 from ..answers import record_of
 from ..context import Call, call_fields
-from ..results import Page
+from ..results import Page, Record, shown_record
 from .executor import Executor
 from .searching import check_after
 
@@ -31,7 +30,9 @@ class Records:
 
     def get(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
         """Return one record, or None."""
-        return self._executor.read(FindRecord((self._tenant, text(kind, "kind", 64), text(id, "id", 512))), tx)
+        key = (self._tenant, text(kind, "kind", 64), text(id, "id", 512))
+        stored = self._executor.read(FindRecord(key), tx)
+        return None if stored is None else shown_record(stored)
 
     def list(self, kind: str, *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[Record]:
         """Return the records of a kind in order of id."""
@@ -39,4 +40,4 @@ class Records:
         check_after("" if after is None else after, "after")
         query = ListRecords(self._tenant, text(kind, "kind", 64), after or "", limit, self._executor.page_bytes)
         rows = self._executor.read(query, tx)
-        return Page(rows, next=rows[-1].id if rows.more else None)
+        return Page(map(shown_record, rows), next=rows[-1].id if rows.more else None)

@@ -10,12 +10,13 @@ from typing import Any, Final, TypeAlias
 from ... import errors
 from ...core import commands as core
 from ...core.commands import PLACING, AnyCommand
-from ...core.model import Leg, Pool
+from ...core.model import Leg
 from ...core.pages import hold_bytes
 from ...core.validation import invalid
 from ...kernel.answers import Answer as Outcome
 from ...kernel.context import Context, actor_text, current
 from ...kernel.normalise import normalise
+from ...kernel.pool import Pool
 from ...kernel.prepare import op_within
 from ...kernel.results import Hold
 from ...wire import batches as bodies
@@ -38,7 +39,7 @@ async def apply_batch(request: Request) -> Answer:
         raise Problem(
             400, "idempotency_key_required", "send an Idempotency-Key header, or give every command its own op"
         )
-    most = min(request.running.settings.max_batch, request.kernel._executor.limits.max_batch)
+    most = min(request.running.settings.requests.max_batch, request.kernel._executor.limits.max_batch)
     if len(batch.commands) > most:
         raise invalid("commands", "batch_too_large", f"a batch may have at most {most} commands")
     prepared = await commands_of(batch, request, key)
@@ -72,7 +73,7 @@ def _answered(outcome: Outcome, asked: AnyCommand, now: datetime, caller: Caller
         shown = hold_now(outcome, now, caller.show, secret=secret)
         return CommandAnswer(status="done", hold=shown, replayed=outcome.replayed)
     if isinstance(outcome, Pool):
-        shown_pool = pool_now(outcome, now)
+        shown_pool = pool_now(outcome.raw, now)
         return CommandAnswer(status="done", pool=shown_pool, replayed=outcome.replayed)
     if isinstance(outcome, errors.Refused):
         outcome = outcome if caller.limit is None else caller.limit.refusal(outcome)

@@ -13,10 +13,10 @@ from ...wire.budgets import (
     BudgetResize,
     BudgetSet,
     ClientQuery,
-    UsageAnswer,
     UsagePage,
+    usage_answer,
 )
-from ...wire.fields import PageQuery, at
+from ...wire.fields import PageQuery
 from ...wire.holds import hold_now
 from ...wire.pools import pool_now
 from ...wire.problems import REPLAYED
@@ -112,7 +112,7 @@ async def resize_budget(request: Request) -> Answer:
     body: BudgetResize = request.body
     budgets = await _opened(request)
     pool = await budgets.resize(body.client, body.budget, body.total, per=body.per, **call_fields(request, body))
-    shown = pool_now(pool, request.now())
+    shown = pool_now(pool.raw, request.now())
     return answer(shown, 200, _headers(pool.replayed, pool_tag(pool)))
 
 
@@ -120,21 +120,7 @@ async def show_usage(request: Request) -> Answer:
     """The usage of a client in each current window."""
     query: ClientQuery = request.query
     budgets = await _opened(request)
-    found = [
-        UsageAnswer(
-            one.budget,
-            one.per,
-            one.opens_slot,
-            at(one.opens_slot),
-            one.closes_slot,
-            at(one.closes_slot),
-            one.total,
-            one.held,
-            one.consumed,
-            one.available,
-        )
-        for one in await budgets.usage(query.client)
-    ]
+    found = [usage_answer(usage) for usage in await budgets.usage(query.client)]
     return answer(UsagePage(found, request.now()))
 
 

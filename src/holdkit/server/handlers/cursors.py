@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import NamedTuple
 
-from ...core.model import Record
-from ...core.pages import record_bytes
+from ...core.pages import document_bytes
 from ...core.personal import text_digest
 from ...core.reading import FindEntries
 from ...core.validation import invalid, text
 from ...kernel._async.named_following import find_cursor, save_cursor
 from ...kernel.follower_state import MAX_FOLLOWER, SavedCursor
 from ...kernel.journal import ALL, JournalEntry, decode_cursor, encode_cursor, generation_of
-from ...wire.fields import at
+from ...kernel.results import Record
+from ...kernel.times import moment
 from ...wire.journal import CursorAnswer, CursorQuery, FollowerQuery, KeptCursor, MoveCursor
 from ...wire.problems import REPLAYED, Problem
 from ...wire.records import PutRecordBody, RecordAnswer, RecordNow, RecordPage, RecordsQuery
@@ -47,10 +47,10 @@ async def read_tail(request: Request, wanted: int, *, of_all: bool = False) -> T
     """The last entries of the caller's tenant, or of all.
 
     The kernel goes back by entries of all tenants. How many of them are the caller's would count those of strangers, so each
-    lane is searched further back until it shows as many as `wanted` of the caller's, within `journal_scan`.
+    lane is searched further back until it shows as many as `wanted` of the caller's, within `answers.journal_scan`.
     """
     kernel = request.kernel
-    most = max(wanted, request.running.settings.journal_scan // kernel._executor.engine.lanes)
+    most = max(wanted, request.running.settings.answers.journal_scan // kernel._executor.engine.lanes)
     back, enough = wanted, dict[int, tuple[int, str]]()
     while True:
         cursor = await kernel.journal.cursor(back=back)
@@ -68,9 +68,10 @@ async def _read_on(request: Request, start: str, wanted: int, of_all: bool) -> T
     latest, lanes, end = list[JournalEntry](), defaultdict[int, deque[int]](lambda: deque(maxlen=wanted)), start
     while True:
         page = await request.kernel.journal.list(after=end, limit=1_000, tenant=ALL if of_all else None)
-        latest = _fitting(sorted([*latest, *page], key=lambda entry: entry.slot)[-wanted:], request)
+        latest = _fitting(sorted([*latest, *page], key=lambda entry: entry.raw.slot)[-wanted:], request)
         for entry in page:
-            lanes[entry.position.lane].append(entry.position.seq)
+            position = entry.raw.position
+            lanes[position.lane].append(position.seq)
         end = page[-1].cursor if page else end
         if page.next is None:
             return Tail(latest, lanes, start, end)
@@ -78,17 +79,17 @@ async def _read_on(request: Request, start: str, wanted: int, of_all: bool) -> T
 
 def _fitting(entries: list[JournalEntry], request: Request) -> list[JournalEntry]:
     """The last of these entries, as many as fit into a page; one in any case."""
-    room = request.running.settings.page_bytes - sum(entry.size for entry in entries)
+    room = request.running.settings.answers.page_bytes - sum(entry.raw.size for entry in entries)
     first = 0
     while room < 0 and first < len(entries) - 1:
-        room += entries[first].size
+        room += entries[first].raw.size
         first += 1
     return entries[first:]
 
 
 async def _back(request: Request, wanted: int) -> str:
     """The cursor that many entries of the caller's tenant before the end of each lane."""
-    wanted = min(wanted, request.running.settings.journal_scan)
+    wanted = min(wanted, request.running.settings.answers.journal_scan)
     tail = await read_tail(request, wanted)
     before = tuple((lane, seqs[0] - 1) for lane, seqs in tail.lanes.items() if len(seqs) == wanted and seqs[0] > 1)
     rows = await request.kernel._executor.read(FindEntries(before)) if before else []
@@ -130,7 +131,7 @@ async def list_records(request: Request) -> Answer:
     now = request.now()
     return await request.running.large_answers.page(
         request,
-        sum([record_bytes(record) for record in found]),
+        sum([document_bytes(record.body) for record in found]),
         lambda: RecordPage([_record(record) for record in found], found.next, now),
     )
 
@@ -177,5 +178,5 @@ def _kind(kind: str) -> str:
 
 
 def _record(record: Record) -> RecordAnswer:
-    return RecordAnswer(kind=record.kind, id=record.id, body=record.body, version=record.version, slot=record.slot, at=at(record.slot),
+    return RecordAnswer(kind=record.kind, id=record.id, body=record.body, version=record.version, slot=moment(record.at), at=record.at,
                         replayed=record.replayed)  # fmt: skip

@@ -84,7 +84,7 @@ async def _entries(
 def _size(request: Request, entries: list[JournalEntry]) -> int:
     """About the bytes of a page of entries, each with its cursor."""
     cursors = len(entries) * CURSOR_OF_LANE * request.kernel._executor.engine.lanes
-    return sum([entry.size for entry in entries]) + cursors
+    return sum([entry.raw.size for entry in entries]) + cursors
 
 
 def _shown(request: Request, entries: list[JournalEntry], *, with_tenant: bool = False) -> list[EntryAnswer]:
@@ -109,7 +109,7 @@ async def _tail(request: Request, query: JournalQuery) -> Answer:
         items = _shown(request, tail.latest, with_tenant=query.all_tenants)
         return EntryPage(items, request.caller.positions.show(tail.end), False, now)
 
-    return await request.running.large_answers.page(request, sum(entry.size for entry in tail.latest), page)
+    return await request.running.large_answers.page(request, sum(entry.raw.size for entry in tail.latest), page)
 
 
 async def hold_history(request: Request) -> Answer:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ...core.model import Pool
+from ...core.model import Pool as StoredPool
 from ...core.validation import invalid
 from ...faces._async.finding import AsyncFinder
+from ...kernel.pool import Pool
 from ...wire.fields import PageQuery
 from ...wire.pools import (
     NewPool,
@@ -41,10 +42,10 @@ def _pool_answer(request: Request, pool: Pool, status: int = 200) -> Answer:
     return answer(pool_now(shown_pool(request, pool), request.now()), status, headers)
 
 
-def shown_pool(request: Request, pool: Pool) -> Pool:
+def shown_pool(request: Request, pool: Pool) -> StoredPool:
     """The pool as the caller may see it."""
     limit = request.caller.limit
-    return pool if limit is None else limit.pool(pool)
+    return pool.raw if limit is None else limit.pool(pool.raw)
 
 
 async def create_pool(request: Request) -> Answer:

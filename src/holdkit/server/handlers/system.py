@@ -122,7 +122,7 @@ async def sweep(request: Request) -> Answer:
     body: SweepBody = request.body
     report = await request.kernel.sweep(body.limit)
     holds, tenants = list(report.holds), list(report.tenants)
-    return answer(SweepAnswer(report.expired, holds, tenants, report.more, at(report.scanned_slot)))
+    return answer(SweepAnswer(report.expired, holds, tenants, report.more, report.scanned_at))
 
 
 async def show_limits(request: Request) -> Answer:
@@ -180,7 +180,7 @@ async def erase(request: Request) -> Answer:
 
 def _archive_of(settings: Settings, engine: Engine) -> str | None:
     """The directory of the archive files, which may be set before anything is archived."""
-    place = settings.archive
+    place = settings.journal.archive
     there = place is not None and engine.capabilities.archive is not None and Path(place).is_dir()
     return place if there else None
 
@@ -228,7 +228,7 @@ async def make_key(request: Request) -> Answer:
         ttl=body.ttl,
         pools=body.pools,
         verbs=body.verbs,
-        most=running.settings.max_keys,
+        most=running.settings.tenants.max_keys,
         siblings=running.admission.directory.keys_of(tenant),
         **call_fields(request, body),
     )

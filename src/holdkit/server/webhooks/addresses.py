@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from ...core.validation import invalid
-from ..settings import Delivery
+from ..settings import Webhooks
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -132,7 +132,7 @@ def receiver_of(url: str) -> tuple[str, int]:
 class AllowedTargets:
     """Which receivers the settings allow."""
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: Webhooks) -> None:
         self._hosts = frozenset(host.lower() for host in delivery.allowed)
         self._networks = tuple(_networks(delivery.networks))
 

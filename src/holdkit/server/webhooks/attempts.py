@@ -18,7 +18,7 @@ from typing import Final
 
 from ...core.model import SECOND
 from ...engines.clocks import Clock
-from ..settings import Delivery
+from ..settings import Webhooks
 from .addresses import TELLS_TENANT, AllowedTargets, TargetRefused, receiver_of
 from .events import signed_headers
 from .exchange import ExchangeFailed, certificates, post, within
@@ -40,7 +40,7 @@ MAX_LOGGED: Final = 1_000
 class Attempts:
     """Makes the attempts of this process."""
 
-    def __init__(self, delivery: Delivery, clock: Clock) -> None:
+    def __init__(self, delivery: Webhooks, clock: Clock) -> None:
         self._delivery, self._clock = delivery, clock
         self.targets = AllowedTargets(delivery)
         self.lookups = Lookups(delivery.lookup_threads, delivery.tenant_lookup_threads)

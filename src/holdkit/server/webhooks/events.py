@@ -29,8 +29,8 @@ def event_id(hook: str, key: str, entry: JournalEntry) -> str:
     """The id of an event: the same for every attempt, so that a receiver can detect duplicates. It depends on the digest of the
     entry, because after a failover or a restore another entry may have the same position; and it is keyed, because positions
     count what other tenants do."""
-    position = entry.position
-    content = f"{position.lane}.{position.seq}.{entry.digest}".encode()
+    position = entry.raw.position
+    content = f"{position.lane}.{position.seq}.{entry.raw.digest}".encode()
     return f"{hook}.{hashlib.blake2b(content, key=key.encode(), digest_size=16).hexdigest()}"
 
 
@@ -42,9 +42,9 @@ def envelope(source: str, id: str, entry: JournalEntry, positions: PlainPosition
         "source": source,
         "type": f"holdkit.{entry.action}",
         "subject": entry.subject,
-        "time": at(entry.slot),
+        "time": at(entry.raw.slot),
         "datacontenttype": "application/json",
-        "generation": entry.generation,
+        "generation": entry.raw.generation,
         "data": entry_answer(entry, positions.position, positions.cursor_behind(entry), labels=False),
     }
     return encode(event)

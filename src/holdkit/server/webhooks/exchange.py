@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 import certifi
 import h11
 
-from ..settings import Delivery
+from ..settings import Webhooks
 from .addresses import Target
 
 MAX_HEAD: Final = 16 * 1024
@@ -64,7 +64,7 @@ def certificates() -> ssl.SSLContext:
 
 
 async def post(
-    target: Target, headers: dict[str, str], body: bytes, tls: ssl.SSLContext | None, limits: Delivery, ends: float
+    target: Target, headers: dict[str, str], body: bytes, tls: ssl.SSLContext | None, limits: Webhooks, ends: float
 ) -> int:
     """Send one request; returns the status of the answer. Raises `ExchangeFailed`."""
     async with within(limits.connect_timeout, ends, "connect_timed_out", "no connection in time"):

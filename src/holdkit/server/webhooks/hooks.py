@@ -22,7 +22,7 @@ from ...errors import VersionConflict
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel.context import Call, call_fields
 from ...kernel.follower_state import CURSORS
-from ...kernel.results import JournalEntry
+from ...kernel.journal import JournalEntry, journal_entry
 from ..positions import PlainPositions
 from .events import event_id, new_secret
 from .sealing import Sealer
@@ -205,7 +205,7 @@ class Hooks:
 
     async def park(self, hook: Hook, entry: JournalEntry, body: bytes, why: str, now: Slot) -> None:
         """Store a failed delivery; of an event that is too large only where the journal has it."""
-        position = entry.position
+        position = entry.raw.position
         parked = Parked(
             id=f"{hook.id}.{position.lane:04}.{position.seq:020}",
             event=event_id(hook.id, hook.event_key, entry),
@@ -222,10 +222,11 @@ class Hooks:
     async def as_it_is_now(self, entry: JournalEntry) -> JournalEntry:
         """Return an entry as the journal has it now: an erasure may have rewritten it since it was read. Return the same object if nothing
         was rewritten, or if the journal no longer has the entry."""
-        rows = await self.executor.read(FindEntries(((entry.position.lane, entry.position.seq),)))
+        raw = entry.raw
+        rows = await self.executor.read(FindEntries(((raw.row.lane, raw.row.seq),)))
         for row in rows:
-            current = JournalEntry(row, entry.read_before, entry.as_of, entry.generation)
-            if current.digest == entry.digest and current.entry != entry.entry:
+            current = journal_entry(row, raw.read_before, raw.as_of, raw.generation)
+            if current.raw.digest == raw.digest and current.raw.entry != raw.entry:
                 return current
         return entry
 
@@ -242,7 +243,7 @@ class Hooks:
     async def _entry_at(self, parked: Parked) -> JournalEntry | None:
         rows = await self.executor.read(FindEntries(((parked.lane, parked.seq),)))
         generation = await self.executor.read(ReadGeneration())
-        entries = [JournalEntry(row, {}, generation=generation) for row in rows]
+        entries = [journal_entry(row, {}, generation=generation) for row in rows]
         return next((entry for entry in entries if entry.tenant == self.tenant), None)
 
     async def parked(self, hook: str, after: str = "", limit: int = _PAGE) -> list[Parked]:

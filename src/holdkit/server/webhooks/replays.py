@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ...errors import HoldkitError
 from ...kernel.record_lease import LeaseLost, RecordLease
-from ..settings import Delivery
+from ..settings import Webhooks
 from .attempts import Attempts
 from .events import envelope
 from .hooks import LEASES, TOO_LARGE, Hook, Hooks, Parked
@@ -52,7 +52,7 @@ class _Running:
 class Replays:
     """The replays of this process."""
 
-    def __init__(self, delivery: Delivery, attempts: Attempts, statuses: Statuses) -> None:
+    def __init__(self, delivery: Webhooks, attempts: Attempts, statuses: Statuses) -> None:
         self._delivery, self._attempts, self._statuses = delivery, attempts, statuses
         self._running: dict[tuple[str, str], _Running] = {}
 

@@ -38,7 +38,7 @@ from ...kernel.follower_state import CursorFile
 from ...kernel.record_lease import LeaseLost, RecordLease
 from ...kernel.results import JournalEntry
 from ...kernel.tracing import linked
-from ..settings import Delivery
+from ..settings import Webhooks
 from .attempts import Attempts
 from .events import envelope, event_id
 from .hooks import LEASES, Hook, Hooks, follower_name
@@ -68,7 +68,7 @@ class RetryLater(Exception):
     """The attempt failed; the status says when the next one is due."""
 
 
-def cursor_file(delivery: Delivery, id: str) -> CursorFile | None:
+def cursor_file(delivery: Webhooks, id: str) -> CursorFile | None:
     """The file that remembers what a webhook was sent, if the settings name a directory."""
     return None if delivery.state is None else CursorFile(Path(delivery.state) / f"webhook-{id}.cursor")
 
@@ -77,7 +77,7 @@ class Runner:
     """Delivers one webhook."""
 
     def __init__(
-        self, hooks: Hooks, id: str, delivery: Delivery, attempts: Attempts, statuses: Statuses, reading: FairSlots
+        self, hooks: Hooks, id: str, delivery: Webhooks, attempts: Attempts, statuses: Statuses, reading: FairSlots
     ) -> None:
         self._hooks, self._id, self._delivery = hooks, id, delivery
         self._attempts, self._statuses, self._reading = attempts, statuses, reading
@@ -247,7 +247,7 @@ class Runner:
         delivered = 0
         try:
             for entry in entries:
-                if not entry.part and (not hook.actions or entry.action in hook.actions):
+                if not entry.raw.part and (not hook.actions or entry.action in hook.actions):
                     await self._deliver(slot, hook, entry)
                     delivered += 1
                 last = entry

@@ -31,7 +31,7 @@ from ...errors import HoldkitError
 from ...kernel._async.executor import AsyncExecutor
 from ..journal_watch import JournalWatch
 from ..positions import PlainPositions
-from ..settings import Delivery
+from ..settings import Webhooks
 from .addresses import TargetRefused
 from .attempts import Attempts
 from .events import test_event
@@ -79,7 +79,7 @@ class WebhookSender:
     def __init__(
         self,
         executor: AsyncExecutor,
-        delivery: Delivery,
+        delivery: Webhooks,
         *,
         server_secret: bytes | None = None,
         disabled: AbstractSet[str] = frozenset(),

@@ -2,7 +2,7 @@
 
 It is one record per webhook, beside it. So every server shows the same, a restart forgets nothing, and a webhook whose receiver is
 down needs no server that remembers when to try again: whichever finds the time come tries. A failure is written at once. Attempts
-that succeed are collected, and written at most every `Delivery.log_every` seconds: each write has the whole log, some 6 KB, and is
+that succeed are collected, and written at most every `Webhooks.log_every` seconds: each write has the whole log, some 6 KB, and is
 an entry of the journal, which is kept for good.
 """
 

@@ -51,7 +51,7 @@ SWEEP: Final[Converters] = {
     **dict.fromkeys(("holds", "tenants"), values.listed_or_none),
     "expired": values.whole,
     "more": values.scalar,
-    "scanned_slot": values.slot,
+    "scanned_at": values.slot,
 }
 ENTRY: Final[Converters] = {
     **dict.fromkeys(("actor", "reason", "correlation_id", "op", "tenant", "was"), values.text),
@@ -184,13 +184,13 @@ def facts_of(answer: object) -> dict[str, Any]:
     if isinstance(answer, InvalidRequest):
         return {"field": answer.field, "code": answer.code}
     if isinstance(answer, Pool):
-        return {name: getattr(answer, name) for name in POOL}
+        return {name: getattr(answer.raw, name) for name in POOL}
     if isinstance(answer, Record):
         return {"version": answer.version, "body": msgspec.json.decode(answer.body)}
     if isinstance(answer, Limits):
         return {"version": answer.version}
     if isinstance(answer, SweepReport):
-        return {name: getattr(answer, name) for name in SWEEP}
+        return {**{name: getattr(answer, name) for name in SWEEP}, "scanned_at": moment(answer.scanned_at)}
     return {}
 
 
@@ -210,7 +210,7 @@ def _hold_facts(hold: Hold) -> dict[str, Any]:
 
 def _entry_facts(entry: JournalEntry) -> dict[str, Any]:
     facts = {name: getattr(entry, name) for name in ENTRY if name not in ("at", "was")}
-    facts |= {"at": entry.slot, "was": entry.before.get("state")}
+    facts |= {"at": entry.raw.slot, "was": entry.before.get("state")}
     for effect in entry.pools:
         facts |= {f"{effect.pool.id}.{name}": getattr(effect, name) for name in MOVED}
     return facts

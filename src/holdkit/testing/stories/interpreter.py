@@ -9,9 +9,9 @@ from typing import Any
 from msgspec import Struct, structs
 
 from ... import AsyncKernel, Hold, HoldkitError, JournalEntry, Kernel, Limits, context
-from ...core.outcomes import Position
 from ...errors import HoldRetired
 from ...journal import reconstruct
+from ...wire.journal import SentEntry
 from ..clock import FakeClock
 from .commands import Call, Script, Step
 from .faces import FaceVerbs, WindowVerbs
@@ -87,7 +87,8 @@ class Interpreter(FaceVerbs, WindowVerbs):
         subject = self._subject(statement)
         entries = yield self.call(_history_of(statement), subject)
         self.compare(statement, entries, _action)
-        if family_of(statement.arguments["subject"]) == "hold" and entries and isinstance(entries[0], JournalEntry):
+        is_of_hold = family_of(statement.arguments["subject"]) == "hold" and not isinstance(entries, Exception)
+        if is_of_hold and entries and not isinstance(entries[0].raw, SentEntry):
             yield from self._reconstructed(statement, subject, entries)
 
     def _reconstructed(self, statement: Statement, hold_id: str, entries: list[JournalEntry]) -> Step:
@@ -141,10 +142,8 @@ class Interpreter(FaceVerbs, WindowVerbs):
         self.checked += 1
 
 
-def _number(position: Position | str) -> int | None:
+def _number(position: str) -> int | None:
     """The number of an entry; None if a server shows it to nobody but operators."""
-    if isinstance(position, Position):
-        return position.seq
     _, dot, seq = position.partition(".")
     return int(seq) if dot else None
 

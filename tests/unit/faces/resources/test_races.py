@@ -96,7 +96,7 @@ def audit(url: str) -> tuple[int, int]:
         cursor: str | None = None
         while page := hk.journal.list(after=cursor, limit=500):
             for each in page:
-                for effect in each.entry.effects:
+                for effect in each.pools:
                     if each.action == "hold.held":
                         assert effect.pool.held <= effect.pool.total
                         most = max(most, effect.pool.held)

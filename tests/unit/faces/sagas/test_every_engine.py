@@ -9,6 +9,7 @@ import pytest
 
 import holdkit
 from holdkit.core.commands import PutRecord
+from holdkit.kernel.times import moment
 from tests.support.kernels import Store, differences
 from tests.support.modes import unwrapped
 from tests.unit.faces.sagas.scripted_saga import ScriptedSaga, opened
@@ -260,7 +261,7 @@ def test_the_retention_of_a_resolved_saga_begins_with_its_end(store: Store, how:
     hk.admin.release(sagas.get("a").hold, reason="admin_override")
     store.clock.advance(29 * DAY)
     ended = sagas.resolve("a", how, reason="I looked")
-    assert (ended.phase, ended.since_slot, ended.begun_slot) == (phase, 29 * DAY * 1_000_000, 0)
+    assert (ended.phase, moment(ended.since), moment(ended.begun_at)) == (phase, 29 * DAY * 1_000_000, 0)
     store.clock.advance(2 * DAY)
     assert sagas.recover() == holdkit.sagas.RecoveryReport()
     hk.sweep()
@@ -303,23 +304,33 @@ def test_a_phase_begins_with_the_write_that_begins_it(store: Store) -> None:
     _, sagas, registered, saga = opened(store, reserve=later, validate=later, effect=later)
     store.clock.advance(1)
     ended = registered.run("a", INTENT)
-    assert (ended.phase, ended.begun_slot, ended.since_slot) == ("done", 1_000_000, 4_000_000)
+    assert (ended.phase, moment(ended.begun_at), moment(ended.since)) == ("done", 1_000_000, 4_000_000)
     assert sagas.get("a") == ended
     saga.script["validate"] = vanish
     with pytest.raises(Gone):
         registered.run("b", INTENT)
     seen = sagas.get("b")
-    assert (seen.phase, seen.attempt, seen.begun_slot, seen.since_slot) == ("reserving", 1, 4_000_000, 4_000_000)
+    assert (seen.phase, seen.attempt, moment(seen.begun_at), moment(seen.since)) == (
+        "reserving",
+        1,
+        4_000_000,
+        4_000_000,
+    )
     store.clock.advance(30)  # past its lease
     saga.script |= {"validate": later, "effect": vanish}
     with pytest.raises(Gone):
         registered.run("b", INTENT)
     seen = sagas.get("b")
-    assert (seen.phase, seen.attempt, seen.begun_slot, seen.since_slot) == ("finalizing", 2, 4_000_000, 37_000_000)
+    assert (seen.phase, seen.attempt, moment(seen.begun_at), moment(seen.since)) == (
+        "finalizing",
+        2,
+        4_000_000,
+        37_000_000,
+    )
     store.clock.advance(299.999999)
     assert sagas.stuck("5m") == []
     store.clock.advance(0.000001)
-    assert [(record.id, record.since_slot) for record in sagas.stuck("5m")] == [("b", 37_000_000)]
+    assert [(record.id, moment(record.since)) for record in sagas.stuck("5m")] == [("b", 37_000_000)]
 
 
 def test_aborted_and_begun_anew_it_is_forgotten_after_its_last_end(store: Store) -> None:
@@ -330,7 +341,7 @@ def test_aborted_and_begun_anew_it_is_forgotten_after_its_last_end(store: Store)
     hk, sagas, registered, saga = opened(store, validate=no)
     with pytest.raises(LookupError):
         registered.run("a", INTENT)
-    assert sagas.get("a").since_slot == 1_000_000
+    assert moment(sagas.get("a").since) == 1_000_000
     store.clock.advance(20 * DAY)
     del saga.script["validate"]
     registered.run("a", INTENT)

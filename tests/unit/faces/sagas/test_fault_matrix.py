@@ -82,9 +82,9 @@ def check(scenario: SaleScenario, saga_id: str, told: str) -> str:
 def _journal_is_in_order(scenario: SaleScenario, saga_id: str) -> None:
     """Phases go forward only, epochs grow, and each step was written once."""
     bodies = [
-        msgspec.json.decode(entry.entry.record.body)
+        msgspec.json.decode(entry.raw.entry.record.body)
         for entry in scenario.calm.journal.history(f"~saga/{saga_id}")
-        if entry.entry.record is not None
+        if entry.raw.entry.record is not None
     ]
     phases = [body["phase"] for body in bodies]
     assert phases == sorted(phases, key=["reserving", "finalizing", "done", "aborted"].index)

@@ -317,4 +317,4 @@ def test_what_was_consumed_of_a_counted_pool_can_be_returned_for_longer(store: S
         f"holdkit: hold_retired: hold '{place.id}' is no longer kept: its units could be returned until 2027-08-05 00:00:00.000+00:00; a "
         "hold with consumed units is kept for `retention_consumed`, and they are returned by pool then"
     )
-    assert hk.pool("parking").loose == 1
+    assert hk.pool("parking").raw.loose == 1

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from holdkit import Allowance, InsufficientCapacity, InvalidRequest, State
 from holdkit.core.values import pool_id
 from holdkit.faces.allowances import meters_of
+from holdkit.kernel.times import moment
 from tests.support.kernels import Store
 
 SECOND = 1_000_000
@@ -47,7 +48,7 @@ def test_two_rates_are_taken_together_or_not_at_all(store: Store) -> None:
     assert no.retry_after == 59.0
     assert [usage.consumed for usage in api.usage("a")] == [0, 2], "what was refused is counted nowhere"
     api.consume("a", 1)
-    assert [(usage.per, usage.opens_slot, usage.closes_slot, usage.available) for usage in api.usage("a")] == [
+    assert [(usage.per, moment(usage.opens), moment(usage.closes), usage.available) for usage in api.usage("a")] == [
         ("1s", 1 * SECOND, 2 * SECOND, 1),
         ("60s", 0, 60 * SECOND, 0),
     ]

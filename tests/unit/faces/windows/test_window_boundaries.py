@@ -51,10 +51,10 @@ def overspent(mode: Sync | Async, lag: float) -> list[str]:
     taken: dict[int, int] = {}
     for entry in hk.journal.follow(wait=False):
         if entry.action == "hold.held":
-            window = entry.slot // MINUTE
+            window = entry.raw.slot // MINUTE
             taken[window] = taken.get(window, 0) + 1
             wrong += [
-                f"decided at {entry.slot}, counted in {effect.pool.id}"
+                f"decided at {entry.raw.slot}, counted in {effect.pool.id}"
                 for effect in entry.pools
                 if effect.pool.id != f"~rates/api/a/60s@{window * 60}"
             ]

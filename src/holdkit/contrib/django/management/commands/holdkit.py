@@ -15,7 +15,7 @@ from ...configuration import configuration, connection_of, in_memory, url_of
 class Command(BaseCommand):
     """Passes its arguments on, with the database from the settings."""
 
-    help = "Run a command of Holdkit (sweep, verify, doctor, pools, holds …) on the project's own database."
+    help = "Run a command of Holdkit (sweep, doctor, pools, holds, admin verify …) on the project's own database."
 
     def run_from_argv(self, argv: list[str]) -> None:
         """The arguments are Holdkit's own, and so is the exit code."""

@@ -13,7 +13,7 @@ Count: TypeAlias = Annotated[int, Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
 
 
-class Delivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Webhooks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How webhooks are delivered."""
 
     pauses: Annotated[
