@@ -105,7 +105,12 @@ class SagaRecord(Struct, frozen=True, kw_only=True):
     """Why an operator ended it; None if no operator did."""
 
     def __repr__(self) -> str:
-        return line("SagaRecord", shortened(self.id, MAX_NAMES), str(self.phase), self.error and self.error.kind)
+        return line(
+            "SagaRecord",
+            shortened(self.id, MAX_NAMES),
+            str(self.phase),
+            None if self.error is None else self.error.kind,
+        )
 
 
 class SagaEvent(Struct, frozen=True, kw_only=True):

@@ -206,6 +206,9 @@ def test_sagas_are_as_the_kernel_shows_them(tmp_path: Any) -> None:
         assert hk.sagas.get("one/1") == local.sagas.get("one/1")
         assert hk.sagas.get("none") is None
         assert hk.sagas.list() == local.sagas.list()
+        ours, theirs = hk.admin.stats(), local.admin.stats()
+        assert (type(ours), ours.generation, ours.durability) == (type(theirs), theirs.generation, theirs.durability)
+        assert 0 < ours.largest <= ours.commands
         for sagas in (hk.sagas, local.sagas):
             page = sagas.list(limit=1)
             assert (page[0].id, page.next) == ("one/1", "one/1")
