@@ -399,6 +399,8 @@ export interface Facts {
   /** the hold that has each item */
   holders?: Record<string, string | null>;
   hold?: string;
+  /** what the hold was confirmed for */
+  entity?: string;
   requested?: number;
   loose?: number;
   consumed?: number;
@@ -882,6 +884,8 @@ export interface ProblemAnswer {
   /** the hold that has each item */
   holders?: Record<string, string | null>;
   hold?: string;
+  /** what the hold was confirmed for */
+  entity?: string;
   requested?: number;
   loose?: number;
   consumed?: number;
@@ -1184,7 +1188,6 @@ export interface Shortfall {
   label?: string | null;
   /** Of a labelled pool: the id of the last hold granted on it. */
   holder?: string | null;
-  /** Of a labelled pool: that hold was confirmed, so the units do not become available by themselves. */
   spent?: boolean;
   /** Of an account's limit: what the account uses already. `total` is the limit. */
   used?: number;

@@ -329,11 +329,13 @@ class HoldExpired(HoldEnded):
 
 
 class AlreadyConfirmed(HoldEnded):
-    """The hold was already confirmed."""
+    """The hold was already confirmed. If it was confirmed for your own `entity`, another attempt of yours did it."""
 
     reason = "already_confirmed"
     title = "Already completed"
     ended_at: datetime
+    entity: str | None = None
+    """What it was confirmed for."""
 
 
 class AlreadyReleased(HoldEnded):

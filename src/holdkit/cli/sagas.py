@@ -52,7 +52,7 @@ def list_sagas(
     with open_kernel(url, tenant) as hk:
         if stuck:
             return _print(hk, hk.sagas.stuck(interval(older_than), limit=limit), in_json)
-        found = hk.sagas.list(phase=phase, after=after, limit=limit)
+        found = hk.sagas.list(phase=phase, after=after or None, limit=limit)
         goes_on(found, limit, found[-1].id if found else "")
         return _print(hk, found, in_json)
 

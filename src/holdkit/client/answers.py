@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from ..core.entries import Action, AskedLeg, Effect, Entry, RefusedCommand
 from ..core.keyed import CLAIMS
-from ..core.model import SECOND, HeldLeg, Record, Slot, State, StoredHold
+from ..core.model import SECOND, HeldLeg, Leg, Record, Slot, State, StoredHold
 from ..core.model import Pool as StoredPool
 from ..core.outcomes import Position, Reason, Receipt, Survives
 from ..core.outstanding import Tally
@@ -25,10 +25,12 @@ from ..core.validation import invalid
 from ..engines.clocks import Clock, RemoteClock, steady
 from ..engines.clocks import read as read_clock
 from ..engines.durability import LEVELS
+from ..engines.port import GuardStats
 from ..faces.allowances import Allowance, Usage
 from ..faces.claim import Claim
 from ..faces.saga_records import SagaEvent, SagaRecord
 from ..kernel.answers import hold_of
+from ..kernel.group_commit import Stats
 from ..kernel.journal import JournalEntry
 from ..kernel.limits import LimitsInForce, from_seconds
 from ..kernel.pages import encode_cursor
@@ -48,6 +50,7 @@ from ..wire.pools import PoolAnswer, PoolPage, PoolUsagePage
 from ..wire.records import RecordAnswer, RecordNow, RecordPage
 from ..wire.sagas import SagaAnswer, SagaHistory, SagaPage
 from ..wire.search import NamePage, SearchAnswer
+from ..wire.stats import Stats as StatsAnswer
 from ..wire.system import EraseJob, LimitsAnswer, SweepAnswer, VerifyJob
 from ..wire.tenants import DeletionJob, StorageAnswer, TenantAnswer, TenantPage
 from ..wire.windows import WindowAnswer, WindowList
@@ -103,6 +106,7 @@ read_budget_sets: Final = msgspec.json.Decoder(BudgetPage).decode
 read_search: Final = msgspec.json.Decoder(SearchAnswer).decode
 read_pool_histories: Final = msgspec.json.Decoder(PoolHistories).decode
 read_server_history: Final = msgspec.json.Decoder(ServerHistory).decode
+read_stats: Final = msgspec.json.Decoder(StatsAnswer).decode
 read_saga: Final = msgspec.json.Decoder(SagaAnswer).decode
 read_saga_history: Final = msgspec.json.Decoder(SagaHistory).decode
 read_sagas: Final = msgspec.json.Decoder(SagaPage).decode
@@ -167,9 +171,11 @@ def position_from(shown: str | None) -> Position | None:
     return Position(int(lane), int(seq)) if dot else None
 
 
-def hold_from(document: HoldNow, token: str | None, durability: Survives | None = None) -> Hold:
-    """A hold as the kernel would return it."""
-    return hold_of(receipt_from(document, durability), token)
+def hold_from(
+    document: HoldNow, token: str | None, durability: Survives | None = None, request: tuple[Leg, ...] = ()
+) -> Hold:
+    """Return a hold as the kernel would. The legs of the request that placed it have the names of keys."""
+    return hold_of(receipt_from(document, durability), token, request)
 
 
 def stored_pool(document: PoolAnswer, replayed: bool = False) -> StoredPool:
@@ -256,6 +262,13 @@ def _refused_from(document: RefusedAnswer, op: str | None) -> RefusedCommand:
         document.account,
         op,
     )
+
+
+def stats_from(document: StatsAnswer, generation: str) -> Stats:
+    """What the group commit of the server's process has done, as a kernel would return it."""
+    batches, guards = document.batches, GuardStats(**structs.asdict(document.guards))
+    return Stats(batches.count, batches.commands, batches.largest, tuple(batches.sizes), document.queue, document.durability,
+                 document.clock_lag, document.lock_times, guards, generation)  # fmt: skip
 
 
 def saga_history_from(document: SagaHistory) -> Page[SagaEvent]:

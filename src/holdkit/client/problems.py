@@ -38,6 +38,7 @@ _OTHERS: Final = {
     "already_claimed": ("claim", "state", "remaining"),
     "items_taken": ("taken", "holders"),
     "part_of_hold": ("hold",),
+    "already_confirmed": ("entity",),
     "quantity_exceeds_consumed": ("requested", "loose", "consumed"),
     "account_limit": ("shortfalls", "requested", "used", "limit"),
     "insufficient_capacity": ("shortfalls", "requested", "available", "total", "budgets", "retry_after"),

@@ -39,6 +39,10 @@ class Difference(Struct, frozen=True):
     def __str__(self) -> str:
         return f"{self.table} {self.key}: {self.field} is {self.stored}, the journal says {self.expected}"
 
+    def __repr__(self) -> str:
+        text = f"Difference {self.table} {self.key} {self.field}".replace("~", "")
+        return f"<{text if len(text) <= 118 else text[:117] + '…'}>"
+
 
 Found: TypeAlias = tuple[K, V | None, Sequence[Difference]]
 """A stored row: its key, the row (None if it cannot be decoded), and its own faults, whatever the journal says."""

@@ -246,7 +246,8 @@ class Erasure:
         if isinstance(outcome, Refusal):
             shortfalls = tuple(map(self._shortfall, outcome.shortfalls))
             subject = self.new.ids.get(outcome.subject, outcome.subject)
-            answer = structs.replace(outcome, subject=subject, shortfalls=shortfalls)
+            entity = self.stub if outcome.entity and outcome.subject in self.holds else outcome.entity
+            answer = structs.replace(outcome, subject=subject, shortfalls=shortfalls, entity=entity)
             return outcome if answer == outcome else answer
         hold, pool = outcome.hold, outcome.pool
         refusal = outcome.refusal and self.outcome(tenant, outcome.refusal)
@@ -262,11 +263,10 @@ class Erasure:
 
     def account(self, account: str | None) -> str | None:
         """The account of a leg or a tally."""
-        erased = self.selector.by == "account" and account == self.selector.value
-        return self.stub if erased else account
+        return self.stub if self.selector.by == "account" and account == self.selector.value else account
 
 
-class Erased(Struct, frozen=True, kw_only=True):
+class Erased(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """What an erasure has replaced, or would replace."""
 
     stub: str

@@ -3,6 +3,7 @@ none of it, and the commonest commands do not pay for it."""
 
 from __future__ import annotations
 
+from .keyed import leg_name
 from .model import Leg, Slot
 
 
@@ -22,3 +23,7 @@ class FaceLeg(Leg, frozen=True, gc=False, omit_defaults=True):
     """The application's own count of units in use, instead of the pool's counters: `total` - `in_use` is available."""
     asked: Leg | None = None
     """What the caller wrote, if the face has chosen the pool or its total by the present time: an operation id stands for it."""
+
+    def __repr__(self) -> str:
+        name = leg_name(self.pool, self.label)
+        return f"Leg({name if len(name) <= 80 else f'{name[:39]}…{name[-40:]}'!r}, {self.quantity})"

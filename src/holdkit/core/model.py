@@ -131,7 +131,7 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
         return 0 if self.label is None else self.slot + retention
 
 
-class Leg(Struct, frozen=True, gc=False, omit_defaults=True):
+class Leg(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """A request for units of one pool."""
 
     pool: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from .keyed import leg_name
 from .model import Key, Pool, Record, Slot, StoredHold
@@ -80,7 +80,7 @@ class Shortfall(Struct, frozen=True, gc=False, omit_defaults=True):
     """The face's own name for the pool."""
     holder: str | None = None
     """Of a labelled pool: the id of the last hold granted on it."""
-    spent: bool = False
+    confirmed: bool = field(default=False, name="spent")
     """Of a labelled pool: that hold was confirmed, so the units do not become available by themselves."""
     used: int = 0
     """Of an account's limit: what the account uses already. `total` is the limit."""
@@ -89,6 +89,10 @@ class Shortfall(Struct, frozen=True, gc=False, omit_defaults=True):
     def name(self) -> str:
         """What the pool is called: its id, a key's or an item's own name, `inn/double/2027-07-03` of a calendar."""
         return leg_name(self.pool, self.label)
+
+    def __repr__(self) -> str:
+        name = self.name if len(self.name) <= 48 else f"{self.name[:23]}…{self.name[-24:]}"
+        return f"<Shortfall {name!r} requested={self.requested} available={self.available} total={self.total}>"
 
 
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):
@@ -100,6 +104,8 @@ class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):
     found: int | None = None
     """The number that caused the refusal: units in use, current version, deadline, slot, units held."""
     replayed: bool = False
+    entity: str | None = None
+    """Of a hold that was confirmed before: for what. Only its owner is told."""
 
 
 Survives: TypeAlias = Literal["process", "local", "synchronous", "asynchronous_standby", "unsafe"]

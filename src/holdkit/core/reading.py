@@ -100,7 +100,7 @@ class NextDeadline(Query[Slot | None], frozen=True):
     key: Key
 
 
-class AccountUsage(Struct, frozen=True, gc=False):
+class AccountUsage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """What an account uses of one pool."""
 
     pool: str

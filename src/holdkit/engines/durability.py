@@ -47,6 +47,9 @@ class Durability(Struct, frozen=True):
         """Whether a done answer survives all that this store can be made to survive by its settings."""
         return self.level not in ("asynchronous_standby", "unsafe")
 
+    def __repr__(self) -> str:
+        return f"<Durability {self.level}>"
+
 
 IN_MEMORY: Final = Durability("process", "nothing is stored: all changes are lost when the process ends")
 ON_DISK: Final = Durability("local", "changes are synced to this machine's disk before their calls return")

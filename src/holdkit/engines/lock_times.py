@@ -28,6 +28,9 @@ class LockTimes(Struct, frozen=True):
         """How many were counted."""
         return sum(self.counts)
 
+    def __repr__(self) -> str:
+        return f"<LockTimes transactions={self.transactions} seconds={self.seconds:.6g}>"
+
     def quantile(self, part: float) -> float:
         """The upper bound of the bucket that contains this part, from 0 to 1, of the transactions; 0 if there are none."""
         reached = 0

@@ -17,6 +17,7 @@ from ..core.commands import Ttl
 from ..core.face_legs import FaceLeg
 from ..core.model import MAX_QUANTITY, SECOND, Leg, Slot
 from ..core.values import MAX_ID, invalid, text, whole
+from ..kernel.one_line import line, shortened
 from .windows import Period, Window, Zone, period_of
 
 Total: TypeAlias = int | Callable[[str], int]
@@ -29,7 +30,7 @@ MAX_NAME: Final = 64
 _MAX_PART: Final = 128
 
 
-class Allowance(Struct, frozen=True):
+class Allowance(Struct, frozen=True, repr_omit_defaults=True):
     """So much per window, for each client: ``Allowance(100, per="minute")``, ``Allowance(plan_of, per="day",
     zone="Asia/Tokyo")``.
 
@@ -111,6 +112,10 @@ class Usage(Struct, frozen=True):
     def available(self) -> int:
         """What is left."""
         return max(0, self.total - self.held - self.consumed)
+
+    def __repr__(self) -> str:
+        counters = f"total={self.total} held={self.held} consumed={self.consumed} available={self.available}"
+        return line("Usage", shortened(self.budget, 24), f"per {self.per}", counters)
 
 
 def meters_of(face: str, name: Any, budgets: Mapping[str, Any]) -> tuple[Meter, ...]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, Pool, State, StoredHold
 from ..engines.clocks import Reading
+from ..kernel.one_line import MAX_NAMES, line, moment_text, shortened
 from ..kernel.results import Hold
 from ..kernel.times import datetime_of, text_of
 
@@ -137,13 +138,12 @@ class Claim:
         return {**{name: getattr(self, name) for name in names}, **shown_times, "state": str(self.state)}
 
     def __repr__(self) -> str:
-        key = self.key if len(self.key) <= 60 else f"{self.key[:29]}…{self.key[-30:]}"
         detail = ""
         if self.state is State.HELD and self.deadline is not None:
-            detail = f" until {self.deadline:%Y-%m-%d %H:%M:%S}Z"
+            detail = f"until {moment_text(self.deadline)}"
         elif self.entity is not None:
-            detail = f" for {self.entity if len(self.entity) <= 32 else self.entity[:31] + '…'}"
-        return f"<Claim {key} {self.state}{detail}>"
+            detail = f"for {self.entity}"
+        return line("Claim", shortened(self.key or self.id, MAX_NAMES), str(self.state), detail)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Claim) and self.to_dict() == other.to_dict()

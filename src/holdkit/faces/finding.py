@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from ..kernel.one_line import summary
 from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from .claim import Claim
@@ -24,3 +25,5 @@ class Found(Struct, frozen=True, kw_only=True):
     items: list[Item]
     complete: bool
     """Whether the names of all pools were searched: one call searches some thousands."""
+
+    __repr__ = summary

@@ -19,6 +19,7 @@ from ..core.face_legs import FaceLeg
 from ..core.model import DAY, MAX_QUANTITY, SECOND, Leg, Pool, Slot
 from ..core.values import invalid, text, whole
 from ..kernel.normalise import span
+from ..kernel.one_line import line
 from ..kernel.times import datetime_of, moment
 from .allowances import MAX_NAME, part
 from .windows import LAST_YEAR, Period, Zone, day_start, whole_seconds, zone_of
@@ -154,6 +155,9 @@ class Availability(Struct, frozen=True):
     def minimum(self) -> int:
         """How many can be held for the whole range."""
         return min([night.available for night in self.nights])
+
+    def __repr__(self) -> str:
+        return line("Availability", f"nights={len(self.nights)} minimum={self.minimum}")
 
 
 class Grid(Struct, frozen=True):

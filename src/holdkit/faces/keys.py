@@ -19,6 +19,7 @@ from ..core.validation import invalid, text
 from ..core.values import MAX_OP
 from ..errors import PartOfHold
 from ..kernel.normalise import Legs
+from ..kernel.one_line import MAX_NAMES, line, shortened
 
 WINDOWED: Final = ("~rates/", "~budgets/", "~calendar/")
 """How the ids of pools by window begin."""
@@ -103,7 +104,7 @@ class Item(Struct, frozen=True):
 
     def __repr__(self) -> str:
         by = "" if self.hold is None else f" by {self.hold}"
-        return f"<Item {self.id} {self.state}{by}>"
+        return line("Item", shortened(self.id, MAX_NAMES), f"{self.state}{by}")
 
 
 def item_of(id: str, pool: Pool | None) -> Item:

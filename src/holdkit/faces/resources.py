@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ..core.model import Slot
 from ..core.validation import invalid
+from ..kernel.one_line import line
 from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment
@@ -63,6 +64,9 @@ class ResourceHold(Struct, Generic[Key, Window], frozen=True):
     window: Window
     hold: Hold
 
+    def __repr__(self) -> str:
+        return line("ResourceHold", str(self.key), str(self.window), str(self.hold.state), self.hold.id)
+
 
 class ResourcePool(Struct, Generic[Key, Window], frozen=True):
     """The counters of one key and window; `pool.total` is the capacity as last answered."""
@@ -70,6 +74,10 @@ class ResourcePool(Struct, Generic[Key, Window], frozen=True):
     key: Key
     window: Window
     pool: Pool
+
+    def __repr__(self) -> str:
+        counters = f"total={self.pool.total} held={self.pool.held} consumed={self.pool.consumed}"
+        return line("ResourcePool", str(self.key), str(self.window), counters)
 
 
 def overrides(resource: Resource[Any, Any], method: str) -> bool:

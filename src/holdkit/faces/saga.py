@@ -25,7 +25,7 @@ LEASES = (1_000, 86_400_000_000)
 """The shortest and the longest lease, in slots."""
 
 
-class SagaStep(Struct, frozen=True, kw_only=True):
+class SagaStep(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Which saga, attempt and driver a method is called for."""
 
     id: str

@@ -26,6 +26,7 @@ from ..core.model import Record, Slot
 from ..core.personal import ERASED_DOCUMENT
 from ..core.values import invalid, metadata, text
 from ..errors import InvalidRequest
+from ..kernel.one_line import MAX_NAMES, line, moment_text, shortened, summary
 from ..kernel.times import datetime_of
 from .saga_steps import ENDED, UNFINISHED, Phase
 
@@ -103,6 +104,14 @@ class SagaRecord(Struct, frozen=True, kw_only=True):
     resolved: str | None = None
     """Why an operator ended it; None if no operator did."""
 
+    def __repr__(self) -> str:
+        return line(
+            "SagaRecord",
+            shortened(self.id, MAX_NAMES),
+            str(self.phase),
+            None if self.error is None else self.error.kind,
+        )
+
 
 class SagaEvent(Struct, frozen=True, kw_only=True):
     """What one journal entry says of a saga."""
@@ -119,6 +128,9 @@ class SagaEvent(Struct, frozen=True, kw_only=True):
     """The API key that asked, if a server wrote it."""
     reason: str | None
     op: str | None
+
+    def __repr__(self) -> str:
+        return line("SagaEvent", moment_text(self.at), str(self.phase), self.actor and f"by {self.actor}", self.reason)
 
 
 class RecoveryReport(Struct, frozen=True):
@@ -137,6 +149,8 @@ class RecoveryReport(Struct, frozen=True):
     """Ended longer ago than the retention, and deleted."""
     more: bool = False
     """Recovery stopped at `limit`."""
+
+    __repr__ = summary
 
 
 class Unreadable(Exception):

@@ -49,7 +49,7 @@ _DIGITS: Final = re.compile("[0-9]{1,6}")
 _PARTS: Final = re.compile("[0-9]+|[^0-9]+")
 
 
-class Seat(Struct, frozen=True, omit_defaults=True):
+class Seat(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """An item with a place in a section."""
 
     id: str

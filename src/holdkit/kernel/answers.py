@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from .. import errors
 from ..core.commands import AnyCommand, Group, ReleaseHold, Sweep
 from ..core.face_legs import FaceLeg
+from ..core.keyed import leg_name
 from ..core.ladders.retiring import Keeping
 from ..core.model import SECOND, Leg, Slot
 from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply, Shortfall
@@ -129,6 +130,8 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
             details |= {"shortfalls": refusal.shortfalls, "available": first.available, "total": first.total}
     if refusal.found is not None:
         details |= _number(refusal.reason, refusal.found)
+    if refusal.entity is not None:
+        details["entity"] = refusal.entity
     message = _message(refusal)
     if refusal.replayed:
         message += RECORDED
@@ -284,7 +287,7 @@ def _message(refusal: Refusal) -> str:
 
 def _called(pool: str) -> str:
     """A pool's name in a message. A face makes its own pools (``~``): the caller knows only what they stand for."""
-    return repr(pool[1:]) if pool[:1] == "~" else f"pool {pool!r}"
+    return repr(leg_name(pool)) if pool[:1] == "~" else f"pool {pool!r}"
 
 
 def _when(slot: Slot) -> str:

@@ -53,6 +53,7 @@ from ..engines.port import Engine
 from ..engines.progress import Progress
 from ..errors import CursorLost, EngineError, Overloaded
 from .archive_check import ArchiveCheck, WrittenFile
+from .one_line import summary
 
 ATTEMPTS: Final = 5
 """How often files and database are compared while erasures change both."""
@@ -76,6 +77,8 @@ class ArchiveReport(Struct, frozen=True):
     """The files that were written, or that a run before had written, in the order of their entries."""
     place: str
     """The directory."""
+
+    __repr__ = summary
 
 
 def archive(

@@ -33,6 +33,7 @@ from .context import current, inside_any, refuse_inside
 from .fair_queue import BoundedQueue
 from .leader_queue import CLOSED, LeaderQueue
 from .lock_queues import LockQueues
+from .one_line import line
 from .queued_calls import SkippedLocked, Undo
 from .workers import GRACE, Signal, Worker
 
@@ -66,6 +67,11 @@ class Stats(Struct, frozen=True):
     """What guarded batches have done; only PostgreSQL has them."""
     generation: str = ""
     """An opaque word for this generation of the journal, which a promotion, a restore or an import changes."""
+
+    def __repr__(self) -> str:
+        return line(
+            "Stats", f"batches={self.batches} commands={self.commands} waiting={self.waiting}", self.durability.level
+        )
 
 
 class MainQueue(BoundedQueue):

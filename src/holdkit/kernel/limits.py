@@ -16,9 +16,10 @@ from ..core.model import SECOND
 from ..core.validation import invalid
 from ..errors import InvalidRequest
 from .normalise import span
+from .one_line import summary
 
 
-class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, repr_omit_defaults=True):
     """Every bound in one place. Intervals are given like a ttl: seconds, a timedelta, or text such as "90s", "5m", "30d". None means
     unbounded. docs/semantics.md has the least and the greatest value of each limit; `InvalidRequest` names them.
 
@@ -88,6 +89,8 @@ class LimitsInForce(Limits, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def __post_init__(self) -> None:
         """Accept what is stored: it may be older than the bounds."""
+
+    __repr__ = summary
 
 
 def slots_of(limits: Limits) -> bounds.Limits:

@@ -28,12 +28,14 @@ from ..core.commands import (
     Ttl,
 )
 from ..core.face_legs import FaceLeg
+from ..core.keyed import leg_name
 from ..core.model import Leg, Slot
 from ..core.validation import hold_id as check_hold_id
 from ..core.validation import invalid
 from ..core.validation import text as check_text
 from ..core.values import MAX_TOKEN
 from ..errors import InvalidRequest
+from .one_line import amounts, line
 from .times import moment
 
 
@@ -42,13 +44,19 @@ class Legs(tuple[Leg, ...]):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        named = [(leg.label or leg_name(leg.pool), str(leg.quantity)) for leg in self if isinstance(leg, FaceLeg)]
+        return line("Legs", amounts(named))
 
-What: TypeAlias = "str | Mapping[str, int] | Leg | Iterable[Leg | Legs | str | tuple[str, int] | Mapping[str, int]]"
-"""A pool id (with a quantity), a pair of pool id and quantity in a list, a mapping of pool to quantity, a leg, or a list of all
+
+OneLeg: TypeAlias = "str | tuple[str, int] | Mapping[str, int] | Leg | Legs"
+What: TypeAlias = "OneLeg | Iterable[OneLeg]"
+"""A pool id (with a quantity), a pair of pool id and quantity, a mapping of pool to quantity, a leg, or a list of all
 these; `holdkit.claim`, `holdkit.items`, and `legs` of a budget or calendar give legs."""
 
-Part: TypeAlias = "Amounts | Leg | Legs | Iterable[Leg | Legs | str | tuple[str, int] | Mapping[str, int]]"
-"""How much of a hold: a number for its one leg, a mapping by pool, the legs themselves, or None for all of it."""
+Part: TypeAlias = "Amounts | tuple[str, int] | Leg | Legs | Iterable[OneLeg]"
+"""How much of a hold: a number for its one leg, a pair of pool id and quantity, a mapping by pool, the legs
+themselves, or None for all of it."""
 
 _spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)
 _UNITS: Final = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
@@ -95,7 +103,7 @@ def legs_of(what: Any, quantity: int | None) -> tuple[Leg, ...]:
     `MOST_LEGS` are not even counted."""
     if isinstance(what, str):
         return (Leg(what, 1 if quantity is None else quantity),)
-    if isinstance(what, Leg):
+    if isinstance(what, Leg) or _is_pair(what):
         what = [what]
     if quantity is not None:
         raise invalid("quantity", "quantity_ambiguous", "goes with a single pool id; name amounts in `what` instead")
@@ -115,6 +123,11 @@ def legs_of(what: Any, quantity: int | None) -> tuple[Leg, ...]:
     if len(legs) > MOST_LEGS:
         raise invalid("legs", "legs_too_many", f"at most {MOST_LEGS} legs can be asked for at once")
     return tuple(legs)
+
+
+def _is_pair(what: Any) -> bool:
+    """Whether this is a pool id with its quantity, and no list of two pools."""
+    return type(what) is tuple and len(what) == 2 and isinstance(what[0], str) and type(what[1]) is int
 
 
 def _leg(item: Any) -> Leg:

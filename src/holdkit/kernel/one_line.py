@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Sized
+from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 MAX_LENGTH: Final = 120
 MAX_NAMES: Final = 60
@@ -52,6 +55,25 @@ def amounts(named: Iterable[tuple[str, str]], room: int = MAX_NAMES) -> str:
 def amount(present: int, granted: int) -> str:
     """Return an amount, with what was granted if there is less by now."""
     return str(present) if present >= granted else f"{present} of {granted}"
+
+
+def summary(report: Struct) -> str:
+    """Return a report as one line: the fields that differ from their defaults, lists by their lengths, no reports within it."""
+    named = [(field.name, field.default, getattr(report, field.name)) for field in fields(type(report))]
+    shown = [(name, value) for name, default, value in named if value is not None and value != default]
+    return line(type(report).__name__, *[f"{name}={_brief(value)}" for name, value in shown if _says_something(value)])
+
+
+def _says_something(value: object) -> bool:
+    return (not isinstance(value, Struct | bool) and value not in ("", (), [], {})) or value is True
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, datetime):
+        return moment_text(value)
+    if isinstance(value, timedelta):
+        return f"{value.total_seconds():g}s"
+    return str(len(value)) if isinstance(value, Sized) and not isinstance(value, str) else str(value)
 
 
 def moment_text(at: datetime) -> str:

@@ -33,6 +33,20 @@ class Page(list[T]):
         self.next = next
 
 
+class SizedPage(Page[T]):
+    """A page that ends where its rows have too many bytes, too. `more`: there is more behind it."""
+
+    __slots__ = ("more", "size")
+
+    more: bool
+    size: int
+    """About the bytes of its rows."""
+
+    def __init__(self, rows: Iterable[T] = ()) -> None:
+        super().__init__(rows)
+        self.more, self.size = False, 0
+
+
 class JournalPage(Page[T]):
     """One page of the journal. To read the next page, pass `next`; to come back later for new entries, pass `cursor`."""
 

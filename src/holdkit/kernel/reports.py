@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from ..core.audit_rows import Difference
-from .one_line import line
+from .one_line import line, summary
 
 
 class SweepReport(Struct, frozen=True):
@@ -58,6 +58,8 @@ class RepairReport(Struct, frozen=True):
         """Whether the stored rows are, by now, exactly what the journal says."""
         return not self.left and not (self.dry_run and self.repaired)
 
+    __repr__ = summary
+
 
 class StorageUsage(Struct, frozen=True, kw_only=True):
     """What one tenant has stored: rows by table, and their bytes.
@@ -84,3 +86,5 @@ class StorageUsage(Struct, frozen=True, kw_only=True):
     def rows(self) -> int:
         """Rows of all tables together."""
         return self.pools + self.holds + self.operations + self.records + self.entries
+
+    __repr__ = summary

@@ -54,6 +54,10 @@ class HeldLeg(Struct, frozen=True, gc=False):
         """Confirmed and not returned: what the pool counts as long as it exists."""
         return self.confirmed - self.returned
 
+    def __repr__(self) -> str:
+        units = f"quantity={self.quantity} held={self.held} consumed={self.consumed}"
+        return line("HeldLeg", shortened(self.name, MAX_NAMES), units)
+
 
 class Hold:
     """A hold as it was when this answer was given. Immutable; ask again with `get` for the present."""

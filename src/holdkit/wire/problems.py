@@ -49,6 +49,7 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     taken: tuple[str, ...] | UnsetType = UNSET
     holders: Annotated[dict[str, str | None] | UnsetType, Meta(description="the hold that has each item")] = UNSET
     hold: str | UnsetType = UNSET
+    entity: Annotated[str | UnsetType, Meta(description="what the hold was confirmed for")] = UNSET
     requested: int | UnsetType = UNSET
     loose: int | UnsetType = UNSET
     consumed: int | UnsetType = UNSET

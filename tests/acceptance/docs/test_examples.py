@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codeop
 import io
+import re
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from types import ModuleType
@@ -45,10 +47,76 @@ def test_examples_print_what_the_page_shows(page: Path, tmp_path: Path, monkeypa
             with redirect_stdout(printed):
                 exec(code, namespace)
             assert printed.getvalue() == shown_output(text, found, index), f"{page.name}, line {block.line}"
+            for value in results_in(namespace):
+                assert not faults_of(value), f"{page.name}, line {block.line}: {value!r}"
     finally:
         for value in namespace.values():
             if isinstance(value, holdkit.Kernel):
                 value.close()
+
+
+MADE_BY_CALLERS = ("holdkit.core.commands", "holdkit.core.bounds", "holdkit.testing", "holdkit.errors")
+"""Modules of what is no result: commands, the limits of an engine, tools for tests, and exceptions, which are longer."""
+
+
+def results_in(value: object, depth: int = 3) -> Iterator[object]:
+    """What Holdkit has returned: values of its classes, also in lists, pages and dicts."""
+    kind = type(value)
+    if isinstance(value, list | tuple | set | dict) and depth:
+        for element in value.values() if isinstance(value, dict) else value:
+            yield from results_in(element, depth - 1)
+    elif kind.__module__.startswith("holdkit") and not kind.__module__.startswith(MADE_BY_CALLERS):
+        yield value
+
+
+def faults_of(value: object) -> list[str]:
+    """What a repr must not be: longer than a line of 120 characters, or one with None, names of storage or secrets."""
+    shown = repr(value)
+    secret = getattr(value, "token", None)
+    faults = {
+        "long": len(shown) > 120,
+        "several lines": not shown.isprintable(),
+        "None": re.search(r"\bNone\b", shown) is not None,
+        "storage": "~" in shown,
+        "secret": isinstance(secret, str) and len(secret) > 8 and secret in shown,
+    }
+    return [name for name, is_fault in faults.items() if is_fault]
+
+
+def test_results_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    readme = next(block for block in blocks((ROOT / "README.md").read_text("utf-8")) if block.language == "python")
+    namespace: dict[str, Any] = {}
+    with redirect_stdout(io.StringIO()):
+        exec(compile(readme.text, "README.md", "exec", dont_inherit=True), namespace)
+    assert {type(value).__name__ for value in results_in(namespace)} >= {"Kernel", "Hold"}
+    namespace["hk"].close()
+
+
+class Told:
+    token = "a-secret-text"
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+
+    def __repr__(self) -> str:
+        return self.shown
+
+
+@pytest.mark.parametrize(
+    ("shown", "faults"),
+    [
+        ("<Hold ab held {show:42: 2}>", []),
+        ("x" * 121, ["long"]),
+        ("<Hold\n>", ["several lines"]),
+        ("Leg(total=None)", ["None"]),
+        ("<Item Nonesuch held>", []),
+        ("<Hold {~item/A1: 1}>", ["storage"]),
+        ("<Hold a-secret-text>", ["secret"]),
+    ],
+)
+def test_faults_of_a_repr(shown: str, faults: list[str]) -> None:
+    assert faults_of(Told(shown)) == faults
 
 
 PASTED = [

@@ -202,7 +202,7 @@ def test_the_server_its_metrics_and_its_clients_say_so(primary: PostgresServer, 
                 (outcome,) = remote.apply([holdkit.commands.ConfirmHold(id=hold.id, token=hold.token)])
                 assert outcome.unwrap().durability == level
                 assert remote.get(hold.id).durability is None
-                assert remote.admin.stats()["durability"]["level"] == level
+                assert remote.admin.stats().durability.level == level
                 answered(http, mode.name, level, other)
 
 

@@ -13,6 +13,7 @@ import pytest
 import holdkit
 from holdkit import Allowance, Saga
 from holdkit.client import AsyncRemoteKernel, RemoteKernel, connect, connect_async
+from holdkit.commands import PlaceHold
 from holdkit.kernel.seals import Sealer
 from holdkit.testing import FakeClock
 from tests.support.servers import NOON, LiveServer, live_server
@@ -57,6 +58,10 @@ def test_a_key_is_held_confirmed_found_and_freed(hk: RemoteKernel) -> None:
     again = hk.claims.hold(*key, ttl=300, op="c-1", correlation_id="c-9", metadata={"a": [1]})
     assert (again.token, again.replayed, hold.replayed) == (hold.token, True, False)
     assert (hold.state, hold.correlation_id, hold.metadata, len(hold.legs)) == ("held", "c-9", {"a": [1]}, 1)
+    assert [answer.legs[0].name for answer in (hold, again)] == ["email:alice@example.com"] * 2
+    (placed,) = hk.apply([PlaceHold(legs=(holdkit.claim("email", "bob"),), ttl=60)])
+    assert isinstance(placed.value, holdkit.Hold)
+    assert placed.value.legs[0].name == "email:bob"
     assert hk.get(hold) == hold
     claim = hk.claims.get(*key)
     assert claim is not None
@@ -75,6 +80,9 @@ def test_a_key_is_held_confirmed_found_and_freed(hk: RemoteKernel) -> None:
     done = hk.confirm(later.ticket or "", entity="user:1", op="c-2")
     for named in (hold, hold.ticket or ""):
         assert hk.confirm(named, entity="user:1", op="c-2").replayed
+        with pytest.raises(holdkit.AlreadyConfirmed) as twice:
+            hk.confirm(named, entity="user:2")
+        assert (twice.value.entity, twice.value.details["entity"]) == ("user:1", "user:1")
     with pytest.raises(holdkit.AlreadyClaimed) as for_ever:
         hk.claims.hold(*key, ttl=60)
     told = for_ever.value
@@ -198,6 +206,16 @@ def test_sagas_are_as_the_kernel_shows_them(tmp_path: Any) -> None:
         assert hk.sagas.get("one/1") == local.sagas.get("one/1")
         assert hk.sagas.get("none") is None
         assert hk.sagas.list() == local.sagas.list()
+        ours, theirs = hk.admin.stats(), local.admin.stats()
+        assert (type(ours), ours.generation, ours.durability) == (type(theirs), theirs.generation, theirs.durability)
+        assert 0 < ours.largest <= ours.commands
+        for sagas in (hk.sagas, local.sagas):
+            page = sagas.list(limit=1)
+            assert (page[0].id, page.next) == ("one/1", "one/1")
+            rest = sagas.list(after=page.next)
+            assert ([one.id for one in rest], rest.next) == (["two"], None)
+            assert sagas.list(after=None) == [*page, *rest]
+            assert sagas.stuck("1h").next is None
         assert [one.id for one in hk.sagas.list(phase="done", limit=5)] == ["one/1"]
         assert [one.id for one in hk.sagas.stuck("0.000001s")] == ["two"]
         assert hk.sagas.stuck("1h") == []

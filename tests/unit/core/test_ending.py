@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdkit.core.commands import Sweep
+from holdkit.core.commands import ExpireHold, Sweep
 from holdkit.core.entries import Action, Change, Effect, Entry
 from holdkit.core.model import HeldLeg, Leg, Pool, State
-from holdkit.core.outcomes import Done, Invalid, Shortfall
+from holdkit.core.outcomes import Done, Invalid, Reason, Refusal, Shortfall
 from tests.unit.core.world import (
     World,
     confirm,
@@ -66,6 +66,20 @@ def test_a_confirm_is_written_whole(world: World) -> None:
         correlation_id="c",
         reason="paid",
     )
+
+
+def test_who_owns_a_confirmed_hold_is_told_for_what_it_was_confirmed(world: World) -> None:
+    done(world.do(confirm("x", entity="order:9")))
+    assert refused(world.do(confirm("x", entity="order:10"))).entity == "order:9"
+    assert refused(world.do(release("x"))).entity == "order:9"
+    theirs = refused(world.do(confirm("x", token="somebody")))
+    assert (theirs.reason, theirs.entity) == (Reason.NOT_OWNER, None)
+    assert refused(world.do(ExpireHold(id=hold_id("x")))).entity is None, "it needs no token"
+
+
+def test_a_released_hold_was_confirmed_for_nothing(world: World) -> None:
+    done(world.do(release("x")))
+    assert refused(world.do(confirm("x"))) == Refusal(Reason.ALREADY_RELEASED, hold_id("x"), found=9)
 
 
 def test_a_release_is_written_whole(world: World) -> None:

@@ -201,7 +201,7 @@ def test_a_key_that_was_erased_while_it_was_taken_is_taken(world: World) -> None
     ):
         refusal = refused(world.do(attempt))
         (short,) = refusal.shortfalls
-        assert (refusal.reason, short.pool, short.label, short.spent) == (
+        assert (refusal.reason, short.pool, short.label, short.confirmed) == (
             Reason.INSUFFICIENT_CAPACITY, GONE, "erased:0011223344556677", True,
         )  # fmt: skip
     assert ("", KEY) not in world.pools

@@ -230,6 +230,10 @@ def test_recorded_answers() -> None:
     assert after.pool is not None
     assert after.pool.label == STUB
     assert after.refusal == erased
+    ended = Refusal(Reason.ALREADY_CONFIRMED, GRANTED.subject, found=9, entity="order:9")
+    assert erasure.outcome("", ended) == structs.replace(ended, entity=STUB)
+    foreign = Refusal(Reason.ALREADY_CONFIRMED, hold_id("c"), found=9, entity="order:9")
+    assert erasure.outcome("", foreign) is foreign
     plain = Done(1, hold=stored(hold_id("c")))
     assert erasure.outcome("", plain) is plain
 

@@ -64,13 +64,13 @@ def test_a_refusal_is_a_value_in_the_callers_words(hk: Any) -> None:
     free = outcomes[3].unwrap()
     assert isinstance(taken, holdkit.InsufficientCapacity)
     (short,) = taken.shortfalls
-    assert (taken.subject, short.label, short.holder, short.spent) == (
+    assert (taken.subject, short.label, short.holder, short.confirmed) == (
         "email:a@b.c",
         "email:a@b.c",
         mine.id,
         False,
     )
-    assert [(short.label, short.spent) for short in spent.shortfalls] == [("email:a@b.c", False), ("seat:A1", True)]
+    assert [(short.label, short.confirmed) for short in spent.shortfalls] == [("email:a@b.c", False), ("seat:A1", True)]
     assert isinstance(missing, holdkit.errors.PoolNotFound)
     assert (missing.subject, "add it first" in str(missing)) == ("seat:Z9", True)
     assert free.state == "held"

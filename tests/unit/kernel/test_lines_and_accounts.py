@@ -112,8 +112,10 @@ def test_usage_by_pool_in_pages(hk: Any) -> None:
     hk.hold("show", 1, ttl=60, account="customer:8")
     every = [AccountUsage("hall", 3, 4), AccountUsage("hall//stalls", 2, None), AccountUsage("show", 1, None)]
     assert hk.accounts.usage("customer:7") == every
-    assert hk.accounts.usage("customer:7", limit=2) == every[:2]
-    assert hk.accounts.usage("customer:7", after="hall//stalls") == every[2:]
+    page = hk.accounts.usage("customer:7", limit=2)
+    assert (page, page.next) == (every[:2], "hall//stalls")
+    rest = hk.accounts.usage("customer:7", after=page.next)
+    assert (rest, rest.next, hk.accounts.usage("customer:7", after=None)) == (every[2:], None, every)
     assert hk.accounts.usage("nobody") == []
     for wrong in ({"limit": 0}, {"limit": 1_001}, {"after": 7}):
         with pytest.raises(InvalidRequest):

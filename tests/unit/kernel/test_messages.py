@@ -65,7 +65,7 @@ def test_what_is_behind_a_face_is_nobodys_to_create() -> None:
             [Reason.INSUFFICIENT_CAPACITY, Reason.POOL_NOT_FOUND, Reason.WINDOW_CLOSED, Reason.BELOW_IN_USE]
         )
     ]
-    assert all("'calendar/inn/double/2026-07-02'" in text for text in said)
+    assert all("'inn/double/2026-07-02'" in text for text in said), "as `Shortfall.name` has it"
     assert not any(word in text for text in said for word in ("~", "pool '", "create_pool"))
 
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 import holdkit
-from holdkit import InvalidRequest, Leg
+from holdkit import Allowance, InvalidRequest, Leg
 from holdkit.journal import Position
 from holdkit.kernel.one_line import MAX_LENGTH, MAX_NAMES, amounts, line, shortened
+from holdkit.reports import Difference, RepairReport
 from holdkit.testing import FakeClock
 
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -69,6 +70,17 @@ def test_a_leg_has_the_name_that_its_caller_wrote(hk: holdkit.Kernel) -> None:
     assert not [leg for leg in cart.to_dict()["legs"] if leg["name"].startswith("~")]
 
 
+def test_a_pair_is_a_leg_alone_and_in_a_list(hk: holdkit.Kernel) -> None:
+    for what in (("show:42", 2), [("show:42", 2)], {"show:42": 2}, Leg("show:42", 2)):
+        hold = hk.hold(what, ttl=60)
+        assert [(leg.pool, leg.quantity) for leg in hold.legs] == [("show:42", 2)]
+        done = hk.confirm(hold, quantity=("show:42", 1))
+        assert done.legs[0].consumed == 1
+        hk.return_units(done)
+    hk.create_pool("hall", 4)
+    assert [leg.name for leg in hk.hold(("show:42", "hall"), ttl=60).legs] == ["show:42", "hall"], "two pools"
+
+
 def test_an_answer_knows_the_name_of_a_key_that_its_call_named(hk: holdkit.Kernel) -> None:
     key = [holdkit.claim("email", "ann@example.com")]
     hold = hk.hold(key, ttl="10m", token="me", op="o")
@@ -78,6 +90,23 @@ def test_an_answer_knows_the_name_of_a_key_that_its_call_named(hk: holdkit.Kerne
     assert again.replayed
     assert hk.get(hold).legs[0].name.startswith("res_")
     assert hk.return_units(hold.ticket).legs[0].name.startswith("res_")
+
+
+def test_the_face_of_claims_knows_the_key_too(hk: holdkit.Kernel) -> None:
+    key = ("email", "ann@example.com")
+    hold = hk.claims.hold(*key, ttl="10m", token="me", op="o")
+    recorded = hk.claims.hold(*key, ttl="10m", token="me", op="o")
+    repeated = hk.claims.hold(*key, ttl="10m", token="me")
+    done = hk.confirm(repeated, entity="user:7")
+    assert (recorded.replayed, repeated.replayed) == (True, True)
+    assert [answer.legs[0].name for answer in (hold, recorded, repeated, done)] == ["email:ann@example.com"] * 4
+
+
+def test_a_budget_that_confirms_a_hold_keeps_its_names(hk: holdkit.Kernel) -> None:
+    llm = hk.budget("llm", tokens=Allowance(10, per="day"))
+    hold = hk.hold([holdkit.claim("email", "ann@example.com"), llm.legs("ann", {"tokens": 2})], ttl="10m")
+    done = llm.confirm(hold, {"tokens": 1})
+    assert (done.legs[0].name, done.state, done.ticket) == ("email:ann@example.com", "confirmed", hold.ticket)
 
 
 def test_overage_is_named_by_leg(hk: holdkit.Kernel) -> None:
@@ -156,6 +185,54 @@ def test_a_repr_of_a_report(hk: holdkit.Kernel, clock: FakeClock) -> None:
     assert repr(hk.sweep(limit=1)) == "<SweepReport expired=1 more>"
     assert repr(hk.sweep()) == "<SweepReport expired=1>"
     assert repr(hk.admin.verify()) == "<VerifyReport ok>"
+
+
+DIFFERENCE = Difference("pools", "~item/42/A1", "held", "1", "0")
+
+
+def test_reprs_of_what_else_is_returned(hk: holdkit.Kernel) -> None:
+    per_day = Allowance(10, per="day")
+    llm, calls, inn = hk.budget("llm", tokens=per_day), hk.rate("api", per_day), hk.calendar("inn", {"double": 3})
+    night = inn.legs("double", NIGHT, NIGHT + timedelta(days=1))
+    available = inn.available("double", NIGHT, NIGHT + timedelta(days=2))
+    hk.items.add(["42/A1", "x" * 400])
+    hk.hold([holdkit.items("42/A1"), ("show:42", 2)], ttl=60, account="ann")
+    with pytest.raises(holdkit.InsufficientCapacity) as refused:
+        hk.hold({"show:42": 99}, ttl=60)
+    key = hk.claims.hold("name", "ann", ttl=60)
+    assert [repr(value) for value in (llm, calls, inn, per_day)] == [
+        "<Budget llm>",
+        "<Rate api>",
+        "<Calendar inn>",
+        "Allowance(total=10, per='day')",
+    ]
+    assert repr(night) == "<Legs {inn/double/2027-07-03: 1}>"
+    assert [repr(leg) for leg in (night[0], holdkit.claim("email", "ann"), Leg("show:42", 2))] == [
+        "Leg('inn/double/2027-07-03', 1)",
+        "Leg('email:ann', 1)",
+        "Leg(pool='show:42', quantity=2)",
+    ]
+    calls.consume("ann", 3)
+    assert repr(calls.usage("ann")) == "[<Usage per day total=10 held=0 consumed=3 available=7>]"
+    assert repr(available) == "<Availability nights=2 minimum=3>"
+    assert repr(refused.value.shortfalls) == "(<Shortfall 'show:42' requested=99 available=0 total=2>,)"
+    assert repr(key.legs) == "(<HeldLeg name:ann quantity=1 held=1 consumed=0>,)"
+    assert repr(hk.claims.get("name", "ann")) == "<Claim name:ann held until 2026-11-18 12:01:00Z>"
+    assert [len(repr(item)) for item in hk.items.get(["x" * 400])] == [len("<Item  available>") + MAX_NAMES]
+    assert repr(hk.accounts.usage("ann")) == "[AccountUsage(pool='show:42', used=2)]"
+    assert repr(hk.admin.limits()) == "<LimitsInForce max_pools=100000 max_holds=100000 max_operations=100000>"
+    changed = hk.admin.change_limits(max_claim_ttl="3d", reason="links by mail")
+    assert repr(changed).endswith("max_claim_ttl=259200s version=1>")
+    assert repr(hk.admin.erase("account", "ann", dry_run=True)).startswith("Erased(stub='erased:")
+    assert repr(hk.admin.search("show")) == "<Found pools=1 complete=True>"
+    assert (
+        repr(hk.admin.stats())
+        == f"<Stats batches={hk.admin.stats().batches} commands={hk.admin.stats().commands} waiting=0 process>"
+    )
+    assert repr(hk.sagas.recover()) == "<RecoveryReport>"
+    assert repr(RepairReport((DIFFERENCE,), (), True)) == "<RepairReport repaired=1 dry_run=True>"
+    assert repr(DIFFERENCE) == "<Difference pools item/42/A1 held>"
+    assert repr(hk.admin.usage()).startswith("<StorageUsage pools=")
 
 
 def test_an_entry_shows_what_its_caller_wrote_and_keeps_the_rest_raw(hk: holdkit.Kernel) -> None:

@@ -11,7 +11,7 @@ from ...core.keyed import CLAIMS, claim_id
 from ...core.validation import invalid
 from ...errors import InvalidRequest
 from ...faces.claim import Claim, FreedClaim
-from ...faces.keys import claim_pool, key_of
+from ...faces.keys import claim, claim_pool, key_of
 from ...kernel.context import Call, CallWithoutReason
 from ...kernel.results import Hold, Page
 from ...wire.claims import ForgetClaim, NewClaim
@@ -39,7 +39,7 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
         answer = await self._post("/v1/claims", body, call)
         document = read_new_claim(answer.content)
         self._clock.observe(document.server_time, answer)
-        return hold_from(document.granted, token, durability_of(answer))
+        return hold_from(document.granted, token, durability_of(answer), (claim(type, value),))
 
     async def free(self, type: str, value: str, *, reason: str, **call: Unpack[CallWithoutReason]) -> Claim:
         """Free a confirmed key, by its name. Raises `NotConfirmed` if it is not confirmed. Needs an admin key."""
@@ -66,8 +66,8 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
 
     async def is_taken(self, type: str, value: str, *, tx: Any = None) -> bool:
         """Whether nobody else can hold this key now: it is held or confirmed."""
-        claim = await self.get(type, value, tx=tx)
-        return claim is not None and claim.taken
+        found = await self.get(type, value, tx=tx)
+        return found is not None and found.taken
 
     async def _free(self, id: str, call: Call) -> FreedClaim:
         answer = await self._post(path_of("claims", id, "forget"), ForgetClaim(force=True), call)
@@ -88,7 +88,7 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
             answer = await self._get("/v1/claims", after=page.next, limit=limit - len(page), entity=entity)
             document = read_claims(answer.content)
             self._clock.observe(document.server_time, answer)
-            page += [claim_from(claim, self._clock) for claim in document.items]
+            page += [claim_from(item, self._clock) for item in document.items]
             page.next = document.next
             if page.next is None or len(page) >= limit:
                 return page

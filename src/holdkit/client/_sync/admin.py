@@ -7,8 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar, Unpack
 
-import msgspec
-
 from ...core.commands import PutRecord, Ttl
 from ...core.erasure import By, Erased
 from ...core.limits import SPANS
@@ -22,6 +20,7 @@ from ...kernel._sync.operator_verbs import OperatorVerbs
 from ...kernel.answers import record_of
 from ...kernel.context import Actor, Call, actor_text, context_of
 from ...kernel.erasing import check_call, selector_of
+from ...kernel.group_commit import Stats
 from ...kernel.limits import LimitsInForce, changes_of
 from ...kernel.reports import StorageUsage, VerifyReport
 from ...kernel.results import Hold, Page, Record, shown_record
@@ -38,11 +37,13 @@ from ..answers import (
     read_record,
     read_records,
     read_search,
+    read_stats,
     read_tenants,
     read_usage,
     read_verify,
     record_from,
     row_from,
+    stats_from,
 )
 from ..requests import path_of, record_path
 from ..unsupported import NotRemote, UnsupportedOfAdmin
@@ -165,12 +166,11 @@ class RemoteAdmin(RemoteCalls, OperatorVerbs, UnsupportedOfAdmin):
             raise EngineError(f"the {what} {why}")
         return job.result
 
-    def stats(self) -> dict[str, Any]:
-        """Return the server's counters since it started, and the `generation` of the journal, which a promotion, a restore or an
-        import changes."""
+    def stats(self) -> Stats:
+        """Return what the group commit of the server's process has done since its start, and the generation of the journal, which a
+        promotion, a restore or an import changes. `GET /v1/stats` has the server's other counters."""
         answer = self._transport.ask("GET", "/v1/stats")
-        counters = msgspec.json.decode(answer.content, type=dict[str, Any])
-        return {**counters, "generation": read_end((self._get("/v1/cursor")).content).generation}
+        return stats_from(read_stats(answer.content), read_end((self._get("/v1/cursor")).content).generation)
 
     def limits(self) -> LimitsInForce:
         """Return the limits that are stored with the data: for keys of the default tenant."""

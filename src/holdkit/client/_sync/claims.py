@@ -12,7 +12,7 @@ from ...core.keyed import CLAIMS, claim_id
 from ...core.validation import invalid
 from ...errors import InvalidRequest
 from ...faces.claim import Claim, FreedClaim
-from ...faces.keys import claim_pool, key_of
+from ...faces.keys import claim, claim_pool, key_of
 from ...kernel.context import Call, CallWithoutReason
 from ...kernel.results import Hold, Page
 from ...wire.claims import ForgetClaim, NewClaim
@@ -40,7 +40,7 @@ class RemoteClaims(RemoteCalls):
         answer = self._post("/v1/claims", body, call)
         document = read_new_claim(answer.content)
         self._clock.observe(document.server_time, answer)
-        return hold_from(document.granted, token, durability_of(answer))
+        return hold_from(document.granted, token, durability_of(answer), (claim(type, value),))
 
     def free(self, type: str, value: str, *, reason: str, **call: Unpack[CallWithoutReason]) -> Claim:
         """Free a confirmed key, by its name. Raises `NotConfirmed` if it is not confirmed. Needs an admin key."""
@@ -67,8 +67,8 @@ class RemoteClaims(RemoteCalls):
 
     def is_taken(self, type: str, value: str, *, tx: Any = None) -> bool:
         """Whether nobody else can hold this key now: it is held or confirmed."""
-        claim = self.get(type, value, tx=tx)
-        return claim is not None and claim.taken
+        found = self.get(type, value, tx=tx)
+        return found is not None and found.taken
 
     def _free(self, id: str, call: Call) -> FreedClaim:
         answer = self._post(path_of("claims", id, "forget"), ForgetClaim(force=True), call)
@@ -89,7 +89,7 @@ class RemoteClaims(RemoteCalls):
             answer = self._get("/v1/claims", after=page.next, limit=limit - len(page), entity=entity)
             document = read_claims(answer.content)
             self._clock.observe(document.server_time, answer)
-            page += [claim_from(claim, self._clock) for claim in document.items]
+            page += [claim_from(item, self._clock) for item in document.items]
             page.next = document.next
             if page.next is None or len(page) >= limit:
                 return page

@@ -14,7 +14,7 @@ from typing import Any, Self, Unpack, overload
 
 import httpx
 
-from ...core.commands import AnyCommand, Ttl
+from ...core.commands import PLACING, AnyCommand, Ttl
 from ...core.outcomes import Survives
 from ...errors import InvalidRequest, OperationConflict
 from ...faces._sync.budget_sets import BudgetSet
@@ -30,6 +30,7 @@ from ...kernel._sync.verbs import Verbs
 from ...kernel.answers import Answer, Outcome, outcomes_of
 from ...kernel.context import Call
 from ...kernel.normalise import What
+from ...kernel.one_line import line
 from ...kernel.prepare import prepared
 from ...kernel.workers import GRACE
 from ...wire.batches import CommandAnswer
@@ -76,7 +77,8 @@ class RemoteVerbs(RemoteReads, Verbs):
 
 def _answer(command: AnyCommand, document: CommandAnswer, durability: Survives | None) -> Answer:
     if document.hold is not None:
-        return hold_from(document.hold, getattr(command, "token", None), durability)
+        request = command.legs if isinstance(command, PLACING) else ()
+        return hold_from(document.hold, getattr(command, "token", None), durability, request)
     if document.pool is not None:
         return pool_from(document.pool, document.replayed)
     reason, detail, facts = document.reason or "", document.detail or "", document.facts or Facts()
@@ -215,4 +217,4 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.url}>"
+        return line(type(self).__name__, self.url)

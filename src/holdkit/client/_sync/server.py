@@ -62,13 +62,12 @@ class RemoteServer(RemoteCalls):
 class RemoteAccounts(RemoteCalls):
     """What accounts use of the pools of the API key's tenant."""
 
-    def usage(self, name: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[AccountUsage]:
-        """Return what an account waits for, holds and has confirmed, by pool, in order of id; pass the last pool as `after` for the next
-        page."""
+    def usage(self, name: str, *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[AccountUsage]:
+        """Return what an account waits for, holds and has confirmed, by pool, in order of id."""
         no_transaction(tx)
         path = path_of("accounts", text(name, "account", MAX_ENTITY), "usage")
         page = self._pages(path, read_pool_usage, limit, after=after)
-        return [AccountUsage(usage.pool, usage.used, usage.limit) for usage in page]
+        return Page([AccountUsage(usage.pool, usage.used, usage.limit) for usage in page], next=page.next)
 
     def list(self, prefix: str = "", *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[str]:
         """Return the names of the accounts that use anything of a pool, in order."""

@@ -77,7 +77,8 @@ def find_live(
     if not force and not same_owner(token, hold.owner_hash):
         return Refusal(Reason.NOT_OWNER, hold_id)
     if not hold.live:
-        return Refusal(_ENDED[hold.state], hold_id, found=hold.ended_at)
+        entity = hold.entity if hold.state is State.CONFIRMED else None
+        return Refusal(_ENDED[hold.state], hold_id, found=hold.ended_at, entity=entity)
     if hold.due(now):  # not all its pools are loaded; an expired hold must still not be changed
         return Refusal(Reason.HOLD_EXPIRED, hold_id, found=hold.deadline)
     if hold.state is State.WAITING and not waiting:

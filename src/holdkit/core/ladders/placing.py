@@ -175,7 +175,7 @@ def fell_short(levels: tuple[Leg, ...], pools: list[Pool]) -> Refusal | None:
             pool.total,
             pool.label,
             pool.holder,
-            spent=pool.label is not None and not pool.held,
+            confirmed=pool.label is not None and not pool.held,
         )
         for leg, pool in zip(levels, pools, strict=True)
         if leg.quantity > pool.available

@@ -32,6 +32,10 @@ class AsyncBudgetSetPort(Protocol):
     def executor(self) -> AsyncExecutorPort:
         """Where blocks end their holds."""
 
+    @property
+    def name(self) -> str:
+        """The name of the set."""
+
     def call_fields(self, call: Call, /) -> dict[str, Any]:
         """The fields that every command has."""
 

@@ -16,8 +16,9 @@ from ...kernel._async.blocks import AsyncBlock
 from ...kernel.answers import hold_of, undo_grant
 from ...kernel.context import Call
 from ...kernel.normalise import Legs, presented, span
+from ...kernel.one_line import line
 from ...kernel.pool import Pool
-from ...kernel.results import Hold
+from ...kernel.results import Hold, receipt_of, requested_legs
 from ..allowances import Spent, Usage, client_of
 from .budget_sets import AsyncBudgetSetPort
 
@@ -27,6 +28,9 @@ class AsyncBudget:
 
     def __init__(self, budget_set: AsyncBudgetSetPort) -> None:
         self._budget_set = budget_set
+
+    def __repr__(self) -> str:
+        return line(type(self).__name__, self._budget_set.name)
 
     async def hold(
         self,
@@ -91,9 +95,10 @@ class AsyncBudget:
         `InsufficientCapacity`; `reject` takes nothing.
         """
         id, token = presented(hold, "confirm")
-        return await self._budget_set.settle(
+        answer = await self._budget_set.settle(
             id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage
         )
+        return Hold(answer.raw, answer.token, receipt_of(answer), requested_legs(hold))
 
     def holding(
         self,

@@ -18,6 +18,7 @@ from ...kernel._async.kernel import AsyncHolds
 from ...kernel.answers import hold_of, refusal_of
 from ...kernel.context import Call, CallFields
 from ...kernel.normalise import hold_id
+from ...kernel.one_line import line
 from ...kernel.pages import Page
 from ...kernel.pool import Pool
 from ...kernel.results import Hold
@@ -198,4 +199,4 @@ class AsyncResourceKernel(Generic[Key, Window]):
         return self._names.values_of(record.body)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.kind} of {self._kernel!r}>"
+        return line(type(self).__name__, self.kind, f"of {self._kernel!r}")

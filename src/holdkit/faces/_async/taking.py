@@ -57,13 +57,13 @@ class AsyncItemTaking:
             return None
         if {leg.pool for leg in row.legs} != {leg.pool for leg in command.legs}:
             return None
-        return repeated(row, command.token, self._executor, tx)
+        return repeated(row, command, command.token, self._executor, tx)
 
 
-def repeated(row: StoredHold, token: str, executor: AsyncExecutor, tx: Any) -> Hold:
+def repeated(row: StoredHold, command: PlaceHold, token: str, executor: AsyncExecutor, tx: Any) -> Hold:
     """Return a hold that the caller has already, as the answer of a repeated call."""
     durability = None if tx is not None else executor.durability
-    return hold_of(Receipt(row.began, row, token=token, replayed=True, durability=durability), token)
+    return hold_of(Receipt(row.began, row, token=token, replayed=True, durability=durability), token, command.legs)
 
 
 def _items_taken(refusal: InsufficientCapacity) -> ItemsTaken:

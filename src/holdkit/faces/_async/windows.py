@@ -22,6 +22,7 @@ from ...kernel._async.executor import AsyncExecutorPort
 from ...kernel.answers import hold_of, pool_of
 from ...kernel.context import Call, CallFields
 from ...kernel.normalise import Legs
+from ...kernel.one_line import line
 from ...kernel.pool import Pool
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
@@ -41,6 +42,11 @@ class AsyncWindows:
         self, executor: AsyncExecutorPort, call_fields: CallFields, tenant: str, meters: tuple[Meter, ...]
     ) -> None:
         self.executor, self.call_fields, self.tenant, self.meters = executor, call_fields, tenant, meters
+
+    @property
+    def name(self) -> str:
+        """The name of the rate or of the set of budgets."""
+        return self.meters[0].prefix.partition("/")[2]
 
     async def usage(self, client: str) -> list[Usage]:
         """What a client has used of each current window; a window that was not used yet is shown as it would begin."""
@@ -127,6 +133,9 @@ class AsyncRate:
 
     def __init__(self, windows: AsyncWindows) -> None:
         self._windows = windows
+
+    def __repr__(self) -> str:
+        return line(type(self).__name__, self._windows.name)
 
     async def consume(
         self,

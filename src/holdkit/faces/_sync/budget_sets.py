@@ -33,6 +33,10 @@ class BudgetSetPort(Protocol):
     def executor(self) -> ExecutorPort:
         """Where blocks end their holds."""
 
+    @property
+    def name(self) -> str:
+        """The name of the set."""
+
     def call_fields(self, call: Call, /) -> dict[str, Any]:
         """The fields that every command has."""
 

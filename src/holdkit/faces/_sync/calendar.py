@@ -19,6 +19,7 @@ from ...kernel._sync.executor import ExecutorPort
 from ...kernel.answers import hold_of
 from ...kernel.context import Call, CallFields
 from ...kernel.normalise import Legs, span
+from ...kernel.one_line import line
 from ...kernel.results import Hold
 from ...kernel.times import moment
 from ..grid import Availability, Cell, Grid, Wanted
@@ -29,6 +30,9 @@ class Calendar:
 
     def __init__(self, executor: ExecutorPort, call_fields: CallFields, tenant: str, grid: Grid) -> None:
         self._executor, self._call_fields, self._tenant, self._grid = executor, call_fields, tenant, grid
+
+    def __repr__(self) -> str:
+        return line(type(self).__name__, self._grid.name)
 
     def hold(
         self,

@@ -1,5 +1,5 @@
 # Generated from ../_async/catalog.py by tools/gen_sync.py: do not edit.
-"""`hk.catalog`: what faces have stored, without their definitions. For people and dashboards; it only reads, a page at a time.
+"""`hk.admin.catalog`: what faces have stored, without their definitions. For people and dashboards; it only reads, a page at a time.
 
 Of a calendar, budget, rate or resource that an application defines there is only what was held: nights and windows that nobody has
 held yet are not stored anywhere, and a sweep removes those that are over.

@@ -70,13 +70,13 @@ class Claims(ClaimReads):
         tx = call.get("tx")
         for _ in range(ATTEMPTS):
             try:
-                return hold_of(self._executor.execute(command, tx, faces=True), token)
+                return hold_of(self._executor.execute(command, tx, faces=True), token, command.legs)
             except InsufficientCapacity as refusal:
                 pool, row = self._blocking_rows(name, refusal, tx)
                 blocking = self._claim_from(pool, row)
                 if row is not None and not pool.consumed and same_owner(token, row.owner_hash):
                     if command.op is not None or blocking.state is State.HELD:
-                        return repeated(row, token or "", self._executor, tx)
+                        return repeated(row, command, token or "", self._executor, tx)
                     continue  # it ended between two steps of this call, which tries again
                 if blocking.taken or command.op is not None:
                     raise _already_claimed(blocking, refusal) from None
@@ -117,7 +117,7 @@ class Claims(ClaimReads):
         (short,) = refusal.shortfalls
         assert short.holder is not None, "a refusal of a labelled pool names its holder"
         row = self._executor.read(FindHold((self._tenant, short.holder)), tx, durable=True)
-        pool = Pool(self._tenant, short.pool, 1, consumed=int(short.spent), label=name, holder=short.holder,
+        pool = Pool(self._tenant, short.pool, 1, consumed=int(short.confirmed), label=name, holder=short.holder,
                     entity=None if row is None else row.entity)  # fmt: skip
         return pool, row
 

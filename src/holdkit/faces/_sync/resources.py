@@ -19,6 +19,7 @@ from ...kernel._sync.kernel import Holds
 from ...kernel.answers import hold_of, refusal_of
 from ...kernel.context import Call, CallFields
 from ...kernel.normalise import hold_id
+from ...kernel.one_line import line
 from ...kernel.pages import Page
 from ...kernel.pool import Pool
 from ...kernel.results import Hold
@@ -195,4 +196,4 @@ class ResourceKernel(Generic[Key, Window]):
         return self._names.values_of(record.body)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.kind} of {self._kernel!r}>"
+        return line(type(self).__name__, self.kind, f"of {self._kernel!r}")

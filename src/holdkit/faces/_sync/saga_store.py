@@ -21,6 +21,7 @@ from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy,
 from ...kernel._sync.executor import Executor
 from ...kernel.context import current
 from ...kernel.normalise import span
+from ...kernel.pages import SizedPage
 from ...kernel.record_lease import LeaseLost, LeaseWatch
 from ..saga import SagaOptions
 from ..saga_records import (
@@ -45,7 +46,7 @@ from ..saga_records import (
 from ..saga_steps import UNFINISHED, Phase
 from .saga_driving import Aborted, SagaDriver, write_step
 
-Listed: TypeAlias = Page[SagaRecord]
+Listed: TypeAlias = SizedPage[SagaRecord]
 PAGE = 200
 HISTORY_PAGE = 500
 HISTORY_READS = 20
@@ -64,20 +65,21 @@ class SagaReads:
         record = self._find(checked_id(id))
         return None if record is None or erased(record) else to_saga_record(record, read_body(record))
 
-    def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
-        """Sagas in order of id, all or those in one phase; for the next page pass the last id as `after`."""
+    def list(self, *, phase: Phase | str | None = None, after: str | None = None, limit: int = 100) -> Listed:
+        """Return sagas in order of id, all or those in one phase."""
         whole(limit, "limit", 1, 1_000)
         if phase is not None and phase not in [*Phase]:
             raise invalid("phase", "phase_unknown", f"must be one of {', '.join(Phase)}")
-        if after != "":
+        if after is not None:
             checked_id(after)
         kind = OPEN if phase in UNFINISHED else PARKED if phase == Phase.PARKED else KIND
         found = Listed()
-        for record in self._walk(kind, after):
+        for record in self._walk(kind, after or ""):
             seen = to_saga_record(record, read_body(record))
             if phase is None or seen.phase == phase:
                 self._add(found, seen, record, limit)
                 if found.more:
+                    found.next = found[-1].id
                     break
         return found
 

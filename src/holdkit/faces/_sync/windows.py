@@ -23,6 +23,7 @@ from ...kernel._sync.executor import ExecutorPort
 from ...kernel.answers import hold_of, pool_of
 from ...kernel.context import Call, CallFields
 from ...kernel.normalise import Legs
+from ...kernel.one_line import line
 from ...kernel.pool import Pool
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
@@ -40,6 +41,11 @@ class Windows:
 
     def __init__(self, executor: ExecutorPort, call_fields: CallFields, tenant: str, meters: tuple[Meter, ...]) -> None:
         self.executor, self.call_fields, self.tenant, self.meters = executor, call_fields, tenant, meters
+
+    @property
+    def name(self) -> str:
+        """The name of the rate or of the set of budgets."""
+        return self.meters[0].prefix.partition("/")[2]
 
     def usage(self, client: str) -> list[Usage]:
         """What a client has used of each current window; a window that was not used yet is shown as it would begin."""
@@ -126,6 +132,9 @@ class Rate:
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
+
+    def __repr__(self) -> str:
+        return line(type(self).__name__, self._windows.name)
 
     def consume(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -25,21 +26,26 @@ class AsyncAccounts:
     def __init__(self, executor: AsyncExecutor, tenant: str) -> None:
         self._executor, self._tenant = executor, tenant
 
-    async def usage(self, name: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[AccountUsage]:
-        """Return what an account waits for, holds and has confirmed, by pool, in order of id; pass the last pool as `after` for the next
-        page. Units below a pool are counted in the pool too."""
+    async def usage(
+        self, name: str, *, after: str | None = None, limit: int = 100, tx: Any = None
+    ) -> Page[AccountUsage]:
+        """Return what an account waits for, holds and has confirmed, by pool, in order of id. Units below a pool are counted in the pool
+        too."""
         text(name, "account", MAX_ENTITY)
         whole(limit, "limit", 1, 1_000)
-        check_after(after, "after")
-        query = ListUsage(self._tenant, name, after, limit, self._executor.within)
+        check_after("" if after is None else after, "after")
+        usage = await self._usage(ListUsage(self._tenant, name, after or "", limit, self._executor.within), tx)
+        return Page(usage, next=usage[-1].pool if len(usage) == limit else None)
+
+    async def _usage(self, query: ListUsage, tx: Any) -> builtins.list[AccountUsage]:
         usage = await self._executor.read(query, tx)
         names = await self._executor.erased_names(tx)
-        others = () if names is None else names.others(self._tenant, name)
+        others = () if names is None else names.others(self._tenant, query.account)
         for _ in range(ATTEMPTS if others else 0):
             erased = [await self._executor.read(replace(query, account=other), tx) for other in others]
             before, usage = usage, await self._executor.read(query, tx)
             if before == usage:  # it was not erased meanwhile
-                return total_usage([usage, *erased], limit)
+                return total_usage([usage, *erased], query.limit)
         return usage
 
     async def list(self, prefix: str = "", *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[str]:

@@ -17,6 +17,7 @@ from ..answers import Outcome, outcomes_of
 from ..context import Call, call_fields
 from ..limits import LimitsInForce, limits_of
 from ..normalise import What
+from ..one_line import line
 from ..prepare import guarded, prepared
 from ..seals import Sealing
 from ..tracing import Tracer
@@ -168,7 +169,7 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         await self.close()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.url}{' tenant=' + self._tenant if self._tenant else ''}>"
+        return line(type(self).__name__, self.url, self._tenant and f"tenant={self._tenant}")
 
 
 def _no_transaction(call: Call) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -26,21 +27,24 @@ class Accounts:
     def __init__(self, executor: Executor, tenant: str) -> None:
         self._executor, self._tenant = executor, tenant
 
-    def usage(self, name: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[AccountUsage]:
-        """Return what an account waits for, holds and has confirmed, by pool, in order of id; pass the last pool as `after` for the next
-        page. Units below a pool are counted in the pool too."""
+    def usage(self, name: str, *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[AccountUsage]:
+        """Return what an account waits for, holds and has confirmed, by pool, in order of id. Units below a pool are counted in the pool
+        too."""
         text(name, "account", MAX_ENTITY)
         whole(limit, "limit", 1, 1_000)
-        check_after(after, "after")
-        query = ListUsage(self._tenant, name, after, limit, self._executor.within)
+        check_after("" if after is None else after, "after")
+        usage = self._usage(ListUsage(self._tenant, name, after or "", limit, self._executor.within), tx)
+        return Page(usage, next=usage[-1].pool if len(usage) == limit else None)
+
+    def _usage(self, query: ListUsage, tx: Any) -> builtins.list[AccountUsage]:
         usage = self._executor.read(query, tx)
         names = self._executor.erased_names(tx)
-        others = () if names is None else names.others(self._tenant, name)
+        others = () if names is None else names.others(self._tenant, query.account)
         for _ in range(ATTEMPTS if others else 0):
             erased = [self._executor.read(replace(query, account=other), tx) for other in others]
             before, usage = usage, self._executor.read(query, tx)
             if before == usage:  # it was not erased meanwhile
-                return total_usage([usage, *erased], limit)
+                return total_usage([usage, *erased], query.limit)
         return usage
 
     def list(self, prefix: str = "", *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[str]:

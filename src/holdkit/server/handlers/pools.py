@@ -164,5 +164,4 @@ async def account_usage(request: Request) -> Answer:
     query: PageQuery = request.query
     found = await request.kernel.accounts.usage(request.names[0], after=query.after, limit=query.limit)
     shown = [PoolUsageAnswer(one.pool, one.used, one.limit) for one in found]
-    after = shown[-1].pool if len(shown) == query.limit else None
-    return answer(PoolUsagePage(shown, after, request.now()))
+    return answer(PoolUsagePage(shown, found.next, request.now()))

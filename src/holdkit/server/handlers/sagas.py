@@ -25,10 +25,9 @@ async def list_sagas(request: Request) -> Answer:
     if query.stuck:
         found = await sagas.stuck(query.older_than, limit=query.limit)
     else:
-        found = await sagas.list(phase=query.phase, after=query.after, limit=query.limit)
-    after = found[-1].id if found.more and not query.stuck else None
+        found = await sagas.list(phase=query.phase, after=query.after or None, limit=query.limit)
     return await request.running.large_answers.page(
-        request, found.size, lambda: SagaPage([saga_answer(one, now) for one in found], after, now)
+        request, found.size, lambda: SagaPage([saga_answer(one, now) for one in found], found.next, now)
     )
 
 
