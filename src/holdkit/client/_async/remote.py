@@ -13,7 +13,7 @@ from typing import Any, Self, Unpack, overload
 
 import httpx
 
-from ...core.commands import PLACING, AnyCommand, Ttl
+from ...core.commands import AnyCommand, Ttl
 from ...core.outcomes import Survives
 from ...errors import InvalidRequest, OperationConflict
 from ...faces._async.budget_sets import AsyncBudgetSet
@@ -76,7 +76,7 @@ class AsyncRemoteVerbs(AsyncRemoteReads, AsyncVerbs):
 
 def _answer(command: AnyCommand, document: CommandAnswer, durability: Survives | None) -> Answer:
     if document.hold is not None:
-        request = command.legs if isinstance(command, PLACING) else ()
+        request = command.legs if command.names == "legs" else ()
         return hold_from(document.hold, getattr(command, "token", None), durability, request)
     if document.pool is not None:
         return pool_from(document.pool, document.replayed)
