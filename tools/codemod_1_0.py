@@ -31,14 +31,12 @@ from .names_1_0 import (
     GONE,
     HOMES,
     MARKED,
-    MARKED_ANYWHERE,
     TOKEN,
     TTL_WRITTEN,
     Kind,
 )
 
 OWNER: Final = "if this is a Hold, its secret is `.token`"
-ENTRY_ANSWER: Final = "EntryAnswer is gone: entries of a server are holdkit.JournalEntry too"
 MARK: Final = "# holdkit 1.0: "
 BLOCK: Final = re.compile(r"^(?P<fence>```python[^\n]*\n)(?P<code>.*?)(?=^```$)", re.MULTILINE | re.DOTALL)
 
@@ -99,10 +97,7 @@ class Codemod(cst.CSTTransformer):
                 return cst.RemoveFromParent()
         if not isinstance(first, cst.ImportFrom) or isinstance(first.names, cst.ImportStar):
             return updated_node
-        module = None if first.module is None or first.relative else dotted(first.module)
-        if module == "holdkit.client" and "EntryAnswer" in {alias.evaluated_name for alias in first.names}:
-            self._mark(ENTRY_ANSWER)
-        if module != "holdkit":
+        if first.module is None or dotted(first.module) != "holdkit" or first.relative:
             return updated_node
         lines = [code_of(cst.SimpleStatementLine([one])) for one in self._imports(first.names)]
         statements = [cst.ensure_type(cst.parse_statement(line), cst.SimpleStatementLine) for line in lines]
@@ -140,15 +135,13 @@ class Codemod(cst.CSTTransformer):
             return updated_node
         if name in ANYWHERE:
             return updated_node.with_changes(attr=cst.Name(ANYWHERE[name]))
-        if name in MARKED_ANYWHERE:
-            self._mark(MARKED_ANYWHERE[name])
         kind = self.kinds.of(original_node.value)
+        if mark := MARKED.get((kind, name)) or MARKED.get((None, name)):
+            self._mark(mark)
         if kind is None:
             if name == "owner" and self.kinds.uses_holdkit:
                 self._mark(OWNER)
             return updated_node
-        if (kind, name) in MARKED:
-            self._mark(MARKED[kind, name])
         if (kind, name) in ATTRIBUTES:
             return cst.parse_expression(f"{code_of(updated_node.value)}.{ATTRIBUTES[kind, name]}")
         return updated_node

@@ -167,16 +167,13 @@ ATTRIBUTES: Final[dict[tuple[Kind, str], str]] = {
         for name in "entry as_of generation slot digest size seen read_before part trace without_body position".split()
     },
 }
-MARKED_ANYWHERE: Final = {
-    "begun_slot": "read `begun_at`, a datetime",
-    "since_slot": "read `since`, a datetime",
-    "leased_until_slot": "read `leased_until`, a datetime, or None for a free lease",
-    "scanned_slot": "read `scanned_at`, a datetime",
-    "opens_slot": "read `opens`, a datetime",
-    "closes_slot": "read `closes`, a datetime",
-}
-"""Attributes that are gone and distinctive enough to be marked on any object."""
-MARKED: Final[dict[tuple[Kind, str], str]] = {
+MARKED: Final[dict[tuple[Kind | None, str], str]] = {
+    (None, "begun_slot"): "read `begun_at`, a datetime",
+    (None, "since_slot"): "read `since`, a datetime",
+    (None, "leased_until_slot"): "read `leased_until`, a datetime, or None for a free lease",
+    (None, "scanned_slot"): "read `scanned_at`, a datetime",
+    (None, "opens_slot"): "read `opens`, a datetime",
+    (None, "closes_slot"): "read `closes`, a datetime",
     ("kernel", "limits"): "the limits are hk.admin.limits()",
     ("kernel", "generation"): "the generation is a field of hk.admin.stats()",
     ("kernel", "closed"): "there is no `closed`",
@@ -200,4 +197,4 @@ MARKED: Final[dict[tuple[Kind, str], str]] = {
     ("entries", "more"): "a page has `next` now, for after=; it is None at the end",
     ("entries", "reached"): "a page has `next` now, for after=; it is None at the end",
 }
-"""What has changed its meaning: the code stays, and gets a comment."""
+"""What has changed its meaning: the code stays, and gets a comment. None stands for any object: these names are distinctive enough."""

@@ -39,7 +39,12 @@ def text_of(hk: holdkit.Kernel) -> str:
     """Everything that the journal and the reads answer."""
     entries = [str(entry.raw.entry) for entry in hk.journal.list()]
     return "\n".join(
-        [*entries, *(str(hold.to_dict()) for hold in hk.holds()), str(hk.pools("~")), str(hk.claims.list())]
+        [
+            *entries,
+            *(str(hold.to_dict()) for hold in hk.holds()),
+            str([pool.raw for pool in hk.pools("~")]),
+            str(hk.claims.list()),
+        ]
     )
 
 

@@ -49,7 +49,9 @@ def live(hk: holdkit.Kernel) -> dict[str, holdkit.Hold]:
 def text_of(hk: holdkit.Kernel) -> str:
     """Everything that the journal and the reads answer."""
     entries = [str(entry.raw.entry) for entry in hk.journal.list()]
-    return "\n".join([*entries, *(str(hold.to_dict()) for hold in hk.holds()), str(hk.pools("~"))])
+    return "\n".join(
+        [*entries, *(str(hold.to_dict()) for hold in hk.holds()), str([pool.raw for pool in hk.pools("~")])]
+    )
 
 
 def erase_all(hk: holdkit.Kernel) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -141,14 +142,24 @@ def same(lines: list[ArchivedLine]) -> list[ArchivedLine]:
     return lines
 
 
-def another_actor(lines: list[ArchivedLine]) -> list[ArchivedLine]:
+def another_actor(lines: list[ArchivedLine], name: str = "someone") -> list[ArchivedLine]:
     at, line = next(
         (at, line) for at, line in enumerate(lines) if isinstance(line, ArchivedEntry) and '"actor"' in line.text
     )
     start = line.text.index('"actor":"') + len('"actor":"')
     end = line.text.index('"', start)
-    text = f"{line.text[:start]}someone{line.text[end:]}"
+    text = f"{line.text[:start]}{name}{line.text[end:]}"
     return [*lines[:at], archived_entry(structs.replace(line.row, text=text)), *lines[at + 1 :]]
+
+
+def same_size(of: Files, file: ArchiveFile) -> None:
+    """Another actor, chosen so that the compressed file has the size that it had."""
+    lines, size = list(read_archive_file(file)), file.path.stat().st_size
+    for number in range(33, 10_000):  # of these there is none yet
+        forged = of.rewrite(file, lambda _, name=f"user:{number}": another_actor(lines, name))  # type: ignore[misc]
+        if forged.path.stat().st_size == size:
+            return
+    raise AssertionError("no name gives that size")
 
 
 def two_swapped(lines: list[ArchivedLine]) -> list[ArchivedLine]:
@@ -265,6 +276,7 @@ FORGERIES: dict[str, Callable[[Files], object]] = {
     # entries
     "another actor in an old one": lambda of: of.rewrite(of.old, another_actor),
     "another actor in the newest": lambda of: of.rewrite(of.newest, another_actor),
+    "another actor in the newest, of the same size": lambda of: same_size(of, of.newest),
     "two entries swapped in the newest": lambda of: of.rewrite(of.newest, two_swapped),
 }
 SEAL_FORGERIES: dict[str, Callable[[Files], object]] = {
@@ -353,6 +365,21 @@ def test_what_is_no_part_of_the_archive_disturbs_nobody(made: Made) -> None:
     shutil.copy(files.old.path, made.to / files.middle.path.name.replace("lane-0000", "lane-00000"))
     (made.to / file_name(0, files.newest.last + 1, files.newest.last + 9)).mkdir()
     assert made.kernel.admin.verify(archive=made.to).differences == ()
+
+
+@pytest.mark.parametrize(
+    ("forgery", "says"),
+    [("another salt in the newest", "is not that of the database"), ("the newest without seals", "is missing")],
+)
+def test_seals_in_files_of_an_earlier_release_are_compared_too(forgery: str, says: str, tmp_path: Path) -> None:
+    """It stored nothing of its files, so that no size and no checksum tells."""
+    made = make(f"sqlite:///{tmp_path}/holds.db", tmp_path, sealed=True)
+    with closing(sqlite3.connect(tmp_path / "holds.db")) as db, db:
+        assert db.execute("delete from holdkit_baseline where kind in ('file', 'total')").rowcount == 4
+    SEAL_FORGERIES[forgery](Files(made))
+    with pytest.raises(EngineError, match=f"lane-0000-.* the seal of the run that ends with entry .* {says}"):
+        made.kernel.admin.archive(before="1d", to=made.to)
+    made.kernel.close()
 
 
 @pytest.mark.parametrize("original", SEALED, indirect=True)

@@ -9,7 +9,8 @@ from typing import Final
 
 from holdkit.errors import CursorLost, HoldkitError
 from holdkit.kernel._async.following import AsyncFollower
-from holdkit.kernel.journal import JournalEntry, decode_cursor
+from holdkit.kernel.journal import JournalEntry
+from holdkit.kernel.pages import decode_cursor
 from tests.simulation.store import SimulationFailed
 from tests.simulation.virtual_loop import Process
 from tests.simulation.watch import Watch

@@ -31,8 +31,9 @@ from ..faces.claim import Claim
 from ..faces.saga_records import SagaEvent, SagaRecord
 from ..kernel.answers import hold_of
 from ..kernel.group_commit import Stats
-from ..kernel.journal import JournalEntry, encode_cursor
+from ..kernel.journal import JournalEntry
 from ..kernel.limits import LimitsInForce, from_seconds
+from ..kernel.pages import encode_cursor
 from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment

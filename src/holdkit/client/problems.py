@@ -14,6 +14,9 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from .. import errors
+from ..core.bounds import BOUNDS
+from ..core.model import SECOND
+from ..core.validation import invalid, whole
 from ..kernel.answers import TIMES
 from ..kernel.hints import in_words_of
 from ..kernel.times import datetime_of
@@ -21,6 +24,10 @@ from ..wire.problems import Facts, ProblemAnswer
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 5.0
+MAX_ATTEMPTS: Final = 1_000_000_000
+_SHORTEST: Final = BOUNDS["call_timeout"].least / SECOND
+_LONGEST: Final = BOUNDS["call_timeout"].greatest / SECOND
+"""Seconds that a call may be given, as those of a kernel without a server."""
 
 
 _NUMBERS: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version", "waiting", "number")
@@ -103,9 +110,15 @@ class Policy(Struct, frozen=True):
     """How often, and for how long, a call is tried."""
 
     attempts: int = 6
+    """From 1 to a billion."""
     seconds: float = 30.0
-    """For the whole call, attempts and pauses included; `holdkit.context(timeout=…)` sets another limit for the
-    calls in its block."""
+    """For the whole call, attempts and pauses included, from a thousandth to 100,000 days; `holdkit.context(timeout=…)` sets another
+    limit for the calls in its block."""
+
+    def __post_init__(self) -> None:
+        whole(self.attempts, "attempts", 1, MAX_ATTEMPTS)
+        if type(self.seconds) not in (int, float) or not _SHORTEST <= self.seconds <= _LONGEST:
+            raise invalid("seconds", "seconds_out_of_range", f"must be a number from {_SHORTEST:g} to {_LONGEST:.12g}")
 
 
 class Attempts:

@@ -37,7 +37,7 @@ from ..core.reading import JournalRow
 from ..core.validation import invalid, text
 from ..engines.durability import sync_path
 from ..errors import CursorLost, EngineError
-from .journal import Positions, decode_cursor, rows_behind
+from .pages import Positions, decode_cursor, rows_behind
 
 log = logging.getLogger("holdkit")
 

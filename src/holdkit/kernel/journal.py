@@ -1,14 +1,9 @@
-"""The journal as users see it: entries, the cursors that resume behind them, and whose entries are read. No owner hash is shown.
-
-A cursor is opaque text. It says, for each lane, how far the journal was read, what the last entry there looked like, and in
-which generation of the journal that was.
-"""
+"""The journal as users see it: entries, and whose entries are read. No owner hash is shown."""
 
 from __future__ import annotations
 
-import base64
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final, TypeAlias
@@ -20,27 +15,18 @@ from ..core.baseline import FLOOR_ID
 from ..core.codec import encode_entry
 from ..core.entries import Action, Effect, Entry, RefusedCommand
 from ..core.keyed import leg_name
-from ..core.lanes import MAX_LANES
 from ..core.limits import changed_of
-from ..core.model import MAX_SLOT, Slot
+from ..core.model import Slot
 from ..core.outcomes import Position
 from ..core.personal import entry_digest, text_digest
 from ..core.reading import JournalRow, entry_of, row_bytes
 from ..core.validation import invalid
 from .limits import seconds_of
 from .one_line import MAX_NAMES, line, shortened
+from .pages import Positions, encode_cursor
 from .times import datetime_of, with_times
 
-_PREFIX: Final = "hkc2."
-_LONGEST: Final = 100_000
-"""Characters: 1,024 lanes fit, however long they are."""
-_form: Final = re.compile(r"hkc2\.[A-Za-z0-9_-]+")
-"""The decoder passes over any other character, such as a line break, which whoever repeats a cursor would repeat too."""
-
 _id_form: Final = re.compile(r"[0-9a-f]{32}")
-
-Positions: TypeAlias = Mapping[int, tuple[int, str]]
-"""By lane: the number of the last entry read, and the digest of what it looked like. A lane of which nothing was read is missing."""
 
 
 class RawEntry(Struct, frozen=True, gc=False):
@@ -266,58 +252,6 @@ def journal_entries(
     if last is not None:
         positions = {**positions, last.lane: (last.seq, text_digest(last.text))}
     return entries, positions
-
-
-_MARK: Final = "ba5e"
-
-
-def baseline_mark(edition: int, rows: int) -> str:
-    """What a cursor has in place of a digest while a lane's baseline is read: behind so many rows."""
-    return f"{_MARK}{edition & 0xFFFF:04x}{rows:08x}"
-
-
-def is_baseline_mark(seen: str) -> bool:
-    """Whether a cursor stands in a baseline, of any edition. (One of 65,536 digests looks like a mark: compare those first.)"""
-    return seen.startswith(_MARK)
-
-
-def rows_behind(mark: str, edition: int) -> int | None:
-    """How many rows of the baseline a cursor has behind it; None if the text is no mark, or of another edition."""
-    return int(mark[8:], 16) if mark.startswith(baseline_mark(edition, 0)[:8]) and len(mark) == 16 else None
-
-
-def encode_cursor(positions: Positions, generation: str = "") -> str:
-    """The cursor behind these positions; entry 0 of lane 0 is the beginning."""
-    lanes = [(lane, *positions[lane]) for lane in sorted(positions)] or [(0, 0, "")]
-    body = msgspec.json.encode((generation, lanes))
-    return _PREFIX + base64.urlsafe_b64encode(body).decode().rstrip("=")
-
-
-def decode_cursor(text: object) -> dict[int, tuple[int, str]]:
-    """The positions of a cursor, or `InvalidRequest`."""
-    return {lane: (seq, seen) for lane, seq, seen in _decoded(text)[1] if seq}
-
-
-def generation_of(text: object) -> str:
-    """The generation of the journal in which a cursor was made, or `InvalidRequest`."""
-    return _decoded(text)[0]
-
-
-def _decoded(text: object) -> tuple[str, list[tuple[int, int, str]]]:
-    malformed = invalid("after", "cursor_malformed", "is not a cursor of this journal")
-    if not isinstance(text, str) or len(text) > _LONGEST or _form.fullmatch(text) is None:
-        raise malformed
-    body = text[len(_PREFIX) :]
-    try:
-        raw = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
-        generation, lanes = msgspec.json.decode(raw, type=tuple[str, list[tuple[int, int, str]]])
-    except (ValueError, msgspec.DecodeError):
-        raise malformed from None
-    if not lanes or len({lane for lane, _, _ in lanes}) != len(lanes):
-        raise malformed
-    if not all(0 <= lane < MAX_LANES and 0 <= seq <= MAX_SLOT for lane, seq, _ in lanes):
-        raise malformed
-    return generation, lanes
 
 
 class _AllTenants(Enum):

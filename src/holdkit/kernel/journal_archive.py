@@ -11,7 +11,8 @@ from ..core.reading import JournalRow, entry_of, touches
 from ..engines.archive_files import ArchiveDirectory, read_head
 from ..engines.journal_search import written as encode_text
 from ..errors import CursorLost
-from .journal import JournalEntry, Positions, decode_cursor, is_baseline_mark, journal_entry
+from .journal import JournalEntry, journal_entry
+from .pages import Positions, decode_cursor, is_baseline_mark
 
 
 class JournalArchive:

@@ -11,7 +11,7 @@ from ..core.model import Pool as StoredPool
 from .one_line import MAX_LENGTH, line, plain, shortened
 from .times import datetime_of
 
-LEAST_NAME = 20
+MIN_NAME_LENGTH = 20
 """The characters that a repr leaves of a long id, however long its numbers are."""
 
 
@@ -128,7 +128,7 @@ class Pool:
             "archived" if raw.archived else "",
         ]
         shown = " ".join([fact for fact in facts if fact])
-        room = max(LEAST_NAME, MAX_LENGTH - len(f"<Pool  {shown}>"))
+        room = max(MIN_NAME_LENGTH, MAX_LENGTH - len(f"<Pool  {shown}>"))
         return line("Pool", shortened(plain(leg_name(raw.id, raw.label)), room), shown)
 
     def __eq__(self, other: object) -> bool:

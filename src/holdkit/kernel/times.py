@@ -6,17 +6,22 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, overload
 
-from ..core.model import Slot
+from ..core.model import MAX_SLOT, Slot
 from ..core.validation import invalid
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST: Final = datetime.min.replace(tzinfo=UTC)
 LAST: Final = datetime.max.replace(tzinfo=UTC)
 """What a time beyond the calendar reads as, so that None only means that there is no time."""
+FAR: Final = MAX_SLOT + 1
+"""Beyond the last slot."""
 
 
 def moment(value: Any, field: str = "deadline") -> Any:
-    """A point in time as a slot; a datetime must know its time zone. Anything else is passed on, for validation to refuse."""
+    """A point in time as a slot; a datetime must know its time zone. A number beyond every clock becomes `FAR` or `-FAR`, which is
+    answered alike. Anything else is passed on, for validation to refuse."""
+    if type(value) is int:
+        return max(-FAR, min(value, FAR))
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             raise invalid(field, f"{field}_naive", "a datetime must know its time zone: datetime.now(timezone.utc)")

@@ -33,7 +33,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from ..core.outcomes import Position
 from ..core.validation import invalid
 from ..errors import InvalidRequest
-from ..kernel.journal import JournalEntry, Positions, decode_cursor, encode_cursor, generation_of
+from ..kernel.journal import JournalEntry
+from ..kernel.pages import Positions, decode_cursor, encode_cursor, generation_of
 from ..wire.fields import plain_position
 from ..wire.journal import SEALED
 

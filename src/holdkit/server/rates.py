@@ -5,8 +5,9 @@ Theory of operation
 
 *What a request costs.* One token when it is admitted, before anything is read or stored. When its body is decoded, one token for each
 further command, leg, item or pool that it has, one for each 4 KiB of the body, and `SEARCH_TOKENS` for a search through the seats of a
-section. So a batch of 1,000 commands costs 1,000 tokens, in one request or in many. The legs of holds that a request names only by id
-are known when it is answered, and charged then. A tenant has a third bucket, of bytes, which pays for every body that is read.
+section. So a batch of 1,000 commands costs 1,000 tokens, in one request or in many. The legs of a stored set of budgets are charged when
+the set is read; those of holds that a request names only by id, when it is answered. A tenant has a third bucket, of bytes, which pays
+for every body that is read.
 
 *Reserve, then settle.* What the body costs is charged before the kernel sees the request. If the request is refused before the kernel
 sees it (it is malformed, not allowed, over a quota or a rate), it has cost its *plain* cost: one token, and a twentieth of a token for
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from ..wire.batches import Batch, BatchConsume, BatchHold
+from ..wire.history import PoolHistoryBody
 from ..wire.holds import NewConsume, NewHoldInLine
 from ..wire.items import MAX_SEATS, AddItems, BestItems, EndItems, ReadItems, RemoveSeats, ReopenItems, ReserveItems
 from ..wire.problems import Problem
@@ -189,6 +191,6 @@ _ELEMENTS: Final[dict[type[Any], Callable[[Any], int]]] = {
     AddItems: lambda body: len(body.ids or body.seats or ()),
     **dict.fromkeys((ReopenItems, ReserveItems, ReadItems), lambda body: len(body.ids)),
     **dict.fromkeys((EndItems, RemoveSeats), lambda body: len(body.ids or ())),
-    ReadWindows: lambda body: len(body.pools),
+    **dict.fromkeys((ReadWindows, PoolHistoryBody), lambda body: len(body.pools)),
 }
 """The elements that a body has. Bodies that are not listed cost one token, and those of their bytes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from holdkit import OutcomeUnknown, Overloaded
 from holdkit.client import Policy, connect
 from holdkit.client._sync.transport import capped_timeout
 from tests.integration.conftest import Clients
-from tests.support.servers import problem
+from tests.support.servers import LiveServer, problem
 
 
 @pytest.fixture
@@ -93,3 +94,27 @@ def test_a_verification_may_take_longer_than_a_call() -> None:
 def test_a_pause_that_ended_late_leaves_no_negative_timeout(left: float) -> None:
     """`socket.create_connection` raises ValueError for one."""
     assert set(capped_timeout(left, httpx.Timeout(5.0, pool=None)).as_dict().values()) == {0.001}
+
+
+@pytest.mark.parametrize(
+    "seconds", [0, -1, 0.0009, 8_640_000_001, 1e300, math.inf, math.nan, 10**400, True, "30", None]
+)
+def test_seconds_that_no_call_can_have_are_refused_where_they_are_given(seconds: Any) -> None:
+    """The attack: with a day too many every call failed, with an error of the operating system."""
+    with pytest.raises(holdkit.InvalidRequest, match=r"must be a number from 0.001 to 8640000000") as refused:
+        Policy(seconds=seconds)
+    assert (refused.value.field, refused.value.code) == ("seconds", "seconds_out_of_range")
+
+
+@pytest.mark.parametrize(("attempts", "code"), [(0, "out_of_range"), (10**9 + 1, "out_of_range"), (2.0, "not_whole")])
+def test_attempts_that_no_call_can_have_are_refused_where_they_are_given(attempts: Any, code: str) -> None:
+    with pytest.raises(holdkit.InvalidRequest, match="attempts") as refused:
+        Policy(attempts=attempts)
+    assert (refused.value.field, refused.value.code) == ("attempts", f"attempts_{code}")
+
+
+def test_a_call_can_have_the_longest_time(clients: Clients, shared_server: LiveServer) -> None:
+    assert Policy(attempts=1, seconds=0.001).attempts == 1
+    hk = clients.open(shared_server, policy=Policy(attempts=10**9, seconds=8_640_000_000))
+    assert isinstance(hk.pools(), list)
+    hk.close()

@@ -19,7 +19,7 @@ from holdkit.client._sync import following as sync_following
 from holdkit.core.model import SECOND
 from holdkit.errors import CursorLost
 from holdkit.kernel.backup import back_up, restore
-from holdkit.kernel.journal import generation_of
+from holdkit.kernel.pages import generation_of
 from holdkit.testing import FakeClock
 from tests.integration.conftest import Clients
 from tests.support.modes import Sync

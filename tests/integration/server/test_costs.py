@@ -124,12 +124,14 @@ def bodies(route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
     for field in kind.fields:
         for number in NUMBERS:
             for name, value in planted(field.type, number):
-                yield (
-                    f"{field.encode_name}{name}={number:.3g}"
-                    if isinstance(number, float)
-                    else (f"{field.encode_name}{name}={str(number)[:20]}"),
-                    {**BODIES.get(route.kind, {}), field.encode_name: value},
-                )
+                what = f"{number:.3g}" if isinstance(number, float) else str(number)[:20]
+                body = {**BODIES.get(route.kind, {}), field.encode_name: value}
+                body.pop(ALONE.get(field.encode_name, ""), None)
+                yield f"{field.encode_name}{name}={what}", body
+
+
+ALONE = {"deadline": "ttl", "until": "by"}
+"""Fields of which a body may have one only."""
 
 
 def elements(value: Any) -> int:
@@ -284,6 +286,38 @@ def test_a_search_of_seats_and_the_bytes_of_a_body_cost_tokens() -> None:
         assert (answer.status_code, taken) == (404, 27)
         answer, taken = await cost(here, "PUT", "/v1/records/note/long", {"body": '"' + "x" * 40_000 + '"'}, **ACME)
         assert (answer.status_code, taken) == (200, 10), "a token, and one for each whole 4 KiB"
+
+    play(work)
+
+
+def test_budgets_cost_a_token_for_each_window_done_or_refused() -> None:
+    """The body has an amount, and the stored set the windows that it takes."""
+
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
+        windows = [{"total": 50, "per": per} for per in ("minute", "hour", "day", "week")]
+        stored = {"budgets": dict.fromkeys(("tokens", "requests"), windows)}
+        assert (await here.call("PUT", "/v1/budgets/wide", stored, tenant="acme")).status_code == 200
+
+        async def ask(verb: str, **body: Any) -> tuple[dict[str, Any], int, float]:
+            answer, taken = await cost(here, "POST", f"/v1/budgets/wide/{verb}", body, **ACME)
+            return answer.json(), answer.status_code, taken
+
+        both = {"tokens": 2, "requests": 1}
+        held, *paid = await ask("hold", client="c", estimate=both, ttl=60)
+        assert paid == [201, 8]
+        assert (await ask("hold", client="c", estimate={"tokens": 51}, ttl=60))[1:] == (409, 4)
+        assert (await ask("hold", client="c", estimate={**both, "other": 1}, ttl=60))[1:] == (400, 1)
+        assert (await ask("consume", client="c", actual=both))[1:] == (201, 8)
+        assert (await ask("confirm", hold=held["id"], token=held["token"]))[1:] == (200, 8)
+
+    play(work)
+
+
+def test_a_read_of_many_pools_costs_a_token_for_each() -> None:
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
+        asked = {"pools": [f"p{n}" for n in range(90)]}
+        answer, taken = await cost(here, "POST", "/v1/stats/pools", asked, key="read", tenant="acme")
+        assert (answer.status_code, taken) == (200, 90)
 
     play(work)
 

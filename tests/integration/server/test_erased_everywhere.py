@@ -19,7 +19,7 @@ from msgspec import Struct
 from holdkit.core.reading import FindRecord
 from holdkit.engines.postgres import migrate
 from holdkit.kernel.follower_state import CURSORS, saved_cursor
-from holdkit.kernel.journal import decode_cursor
+from holdkit.kernel.pages import decode_cursor
 from holdkit.server.settings import Journal, Settings, Upkeep, Webhooks
 from holdkit.server.webhooks.hooks import follower_name
 from holdkit.testing import FakeClock

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdkit.errors import InvalidRequest
-from holdkit.kernel.journal import decode_cursor
+from holdkit.kernel.pages import decode_cursor
 from holdkit.server.request import Request
 from holdkit.server.settings import Answers, Settings, Upkeep, Webhooks
 from holdkit.server.streams import Stream, entries

@@ -17,7 +17,7 @@ from holdkit.core.reading import FindEnds
 from holdkit.errors import EngineError
 from holdkit.kernel._async.named_following import find_cursor
 from holdkit.kernel.backup import back_up, restore
-from holdkit.kernel.journal import decode_cursor
+from holdkit.kernel.pages import decode_cursor
 from holdkit.server.settings import Settings, Upkeep, Webhooks
 from holdkit.server.webhooks.hooks import follower_name
 from holdkit.testing import FakeClock

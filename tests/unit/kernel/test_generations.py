@@ -18,8 +18,8 @@ from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
 from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.import_ import import_journal
-from holdkit.kernel.journal import generation_of
 from holdkit.kernel.opening import open_engine
+from holdkit.kernel.pages import generation_of
 from tests.support.modes import Async, Sync, close_quietly
 from tests.support.watched_engine import WatchedEngine
 

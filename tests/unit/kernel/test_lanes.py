@@ -20,7 +20,7 @@ from holdkit.core.reading import FindEnds, Query, ReadJournal
 from holdkit.errors import CursorLost
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
-from holdkit.kernel.journal import decode_cursor, encode_cursor, generation_of
+from holdkit.kernel.pages import decode_cursor, encode_cursor, generation_of
 from holdkit.kernel.results import Position
 from tests.support.laned_engine import LanedEngine
 from tests.support.modes import Async, Sync, close_quietly

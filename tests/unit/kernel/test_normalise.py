@@ -148,13 +148,13 @@ def test_deadlines_beyond_every_clock(op: str | None, engine: str, tmp_path: Pat
     url = "memory://" if engine == "memory" else f"sqlite:///{tmp_path}/holds.db"
     with holdkit.connect(url, clock=FakeClock(5)) as hk:
         hk.create_pool("p", 1)
-        for huge in (2**63, 2**64, 10**30):
+        for huge in (2**63, 2**64, 10**30, 10**400, 10**5_000):
             for _ in range(2):  # the second time it is replayed
                 with pytest.raises(SlotOverflow):
-                    hk.hold("p", 1, deadline=huge, op=op and f"{op}-{huge}")
-        for past in (5, 0, -1, -(2**63), -(10**30)):
+                    hk.hold("p", 1, deadline=huge, op=op and f"{op}-{huge:x}"[:200])
+        for past in (5, 0, -1, -(2**63), -(10**30), -(10**400), -(10**5_000)):
             with pytest.raises(DeadlinePassed):
-                hk.hold("p", 1, deadline=past, op=op and f"{op}-{past}")
+                hk.hold("p", 1, deadline=past, op=op and f"{op}-{past:x}"[:200])
         with pytest.raises(LifetimeExceeded):
             hk.hold("p", 1, deadline=2**62)
         with pytest.raises(LifetimeExceeded):
@@ -164,6 +164,8 @@ def test_deadlines_beyond_every_clock(op: str | None, engine: str, tmp_path: Pat
         hold = hk.hold("p", 1, ttl=60)
         with pytest.raises(SlotOverflow):
             hk.extend(hold, until=10**30, op=op)
+        with pytest.raises(SlotOverflow):
+            hk.extend(hold, until=10**5_000, op=op and f"{op}-longer")
 
 
 @pytest.mark.parametrize("bad", [1.5, "tomorrow", True, b"1", [1], float("nan")])

@@ -109,7 +109,6 @@ def test_a_line(before: str, after: str | None) -> None:
         ("print(hk.sweep().scanned_slot)", "read `scanned_at`, a datetime"),
         ("print([one.opens_slot for one in api.usage('a')])", "read `opens`, a datetime"),
         ("print(hk.record('k', 'x').slot)", "read `at`, a datetime"),
-        ("from holdkit.client import EntryAnswer", "entries of a server are holdkit.JournalEntry too"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_converted_says_what_to_do(line: str, mark: str | None) -> None:

@@ -14,7 +14,8 @@ import httpx
 
 from ...errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
 from ...kernel.follower_state import CursorOwnership, SavedCursor, advice_of, cut_back, missing_in, report_generation
-from ...kernel.journal import JournalEntry, decode_cursor, encode_cursor
+from ...kernel.journal import JournalEntry
+from ...kernel.pages import decode_cursor, encode_cursor
 from ...kernel.workers import AsyncSignal
 from ...wire.journal import SEALED, EntryAnswer, MoveCursor
 from ..answers import ServerClock, entry_from, read_cursor, read_end, read_entries

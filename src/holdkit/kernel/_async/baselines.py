@@ -18,7 +18,8 @@ from ...core.codec import encode_entry
 from ...core.entries import Entry
 from ...core.reading import JournalRow, Query
 from ...errors import CursorLost, EngineError, OutcomeUnknown, Overloaded
-from ..journal import JournalEntry, Positions, baseline_mark, is_baseline_mark, journal_entry, rows_behind
+from ..journal import JournalEntry, journal_entry
+from ..pages import Positions, baseline_mark, is_baseline_mark, rows_behind
 from .executor import AsyncExecutor
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...engines.port import Applied, Engine
 from ...errors import InvalidRequest
-from ..answers import Answer, BatchTooLarge, answer_of, in_own_words, refusal_of, settled
+from ..answers import Answer, BatchTooLarge, in_own_words, refusal_of, settled
 from ..async_group_commit import AsyncGroupCommit  # async-only
 
 # sync-only: from ..group_commit import GroupCommit
@@ -33,7 +33,7 @@ from ..queued_calls import Undo
 from ..tracing import Tracer
 from ..workers import AsyncSignal, AsyncWork, AsyncWorker
 from .feeding import AsyncFeeder
-from .late_returns import explain_late_return
+from .late_returns import explain_late_return, explained_answers
 from .line_watch import AsyncLineWatch
 
 if TYPE_CHECKING:
@@ -232,14 +232,14 @@ class AsyncExecutor:
         outcomes as values."""
         checked = await self.check(*commands, faces=None)
         group = guarded(self.mint.prepare_all(commands), atomic, op, checked)
-        return self.answers(group, await self.group_commit.submit(group))
+        return await self.answers(group, await self.group_commit.submit(group))
 
-    def answers(self, group: Group, outcomes: list[Reply]) -> list[Answer]:
+    async def answers(self, group: Group, outcomes: list[Reply]) -> list[Answer]:
         """The outcomes of a group as users see them. One that touches too many legs as a whole is raised: nothing was done."""
         first = outcomes[0]
         if isinstance(first, Invalid) and first.code == TOO_LARGE:
             raise BatchTooLarge(first.message, field=first.field, code=first.code)
-        return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
+        return await explained_answers(self, group.commands, outcomes)
 
     async def execute_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Reply]:
         """Execute commands of a face as one atomic group, all or none; returns values."""

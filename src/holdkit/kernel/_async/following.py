@@ -24,14 +24,8 @@ from ..follower_state import (
     OnGeneration,
     is_overdue,
 )
-from ..journal import (
-    JournalEntry,
-    Positions,
-    decode_cursor,
-    encode_cursor,
-    journal_entries,
-    visible,
-)
+from ..journal import JournalEntry, journal_entries, visible
+from ..pages import Positions, decode_cursor, encode_cursor
 from ..workers import AsyncSignal
 from .baselines import AsyncBaselineReading, another_entry, archived_there, read_to_show, rows_read
 from .executor import AsyncExecutor

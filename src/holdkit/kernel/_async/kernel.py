@@ -85,7 +85,7 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         group = await self._group(commands, atomic, op)
         if not group.commands:
             return []
-        answers = self._executor.answers(group, await self._executor.submit(group, tx))
+        answers = await self._executor.answers(group, await self._executor.submit(group, tx))
         return outcomes_of(answers, atomic=atomic, op=op)
 
     async def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:

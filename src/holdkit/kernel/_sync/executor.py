@@ -21,7 +21,7 @@ from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...engines.port import Applied, Engine
 from ...errors import InvalidRequest
-from ..answers import Answer, BatchTooLarge, answer_of, in_own_words, refusal_of, settled
+from ..answers import Answer, BatchTooLarge, in_own_words, refusal_of, settled
 from ..follower_state import Shown
 from ..group_commit import GroupCommit, Stats
 from ..journal import JournalEntry
@@ -31,7 +31,7 @@ from ..queued_calls import Undo
 from ..tracing import Tracer
 from ..workers import Signal, Work, Worker
 from .feeding import Feeder
-from .late_returns import explain_late_return
+from .late_returns import explain_late_return, explained_answers
 from .line_watch import LineWatch
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class Executor:
         first = outcomes[0]
         if isinstance(first, Invalid) and first.code == TOO_LARGE:
             raise BatchTooLarge(first.message, field=first.field, code=first.code)
-        return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
+        return explained_answers(self, group.commands, outcomes)
 
     def execute_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Reply]:
         """Execute commands of a face as one atomic group, all or none; returns values."""

@@ -17,18 +17,9 @@ from ...core.reading import FindEntries, ReadGeneration, ReadHistory, entry_of, 
 from ...core.searching import FoundEntries, SearchJournal
 from ...core.validation import flag, invalid, text, whole
 from ..follower_state import OnGeneration, Remember, check_following, check_remembering
-from ..journal import (
-    JournalEntry,
-    Positions,
-    Tenants,
-    check_listener,
-    decode_cursor,
-    encode_cursor,
-    journal_entries,
-    visible,
-    whose,
-)
+from ..journal import JournalEntry, Tenants, check_listener, journal_entries, visible, whose
 from ..journal_archive import JournalArchive
+from ..pages import Positions, decode_cursor, encode_cursor
 from ..results import JournalPage
 from .background import JournalSource, Subscription
 from .executor import Executor

@@ -27,7 +27,7 @@ from ..follower_state import (
     report_generation,
     saved_cursor,
 )
-from ..journal import decode_cursor, generation_of
+from ..pages import decode_cursor, generation_of
 from .executor import Executor
 
 

@@ -29,7 +29,7 @@ class AsyncBudgetSets:
 
     async def opened(self, name: str) -> AsyncBudget:
         """The budgets of a set that is stored."""
-        return self._face(name, await self.find(name))
+        return self.face(name, await self.find(name))
 
     async def find(self, name: str) -> BudgetSet:
         """A set; `InvalidRequest` if there is none."""
@@ -48,12 +48,13 @@ class AsyncBudgetSets:
 
     async def store(self, name: str, budgets: BudgetSet, actor: str | None) -> None:
         """Check and store a set, or change it for later windows. Current windows keep their totals."""
-        self._face(name, budgets)
+        self.face(name, budgets)
         body = msgspec.json.encode(budgets).decode()
         command = PutRecord(tenant=self._tenant, kind=KIND, id=name, body=body, actor=actor)
         await self._kernel._executor.execute(command, faces=True)
 
-    def _face(self, name: str, budgets: BudgetSet) -> AsyncBudget:
+    def face(self, name: str, budgets: BudgetSet) -> AsyncBudget:
+        """Return the budgets of a set."""
         allowances = {
             budget: tuple(Allowance(one.total, per=one.per, zone=one.zone) for one in listed)
             for budget, listed in budgets.budgets.items()

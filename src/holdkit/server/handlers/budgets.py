@@ -13,6 +13,7 @@ from ...wire.budgets import (
     BudgetResize,
     BudgetSet,
     ClientQuery,
+    Spent,
     UsagePage,
     usage_answer,
 )
@@ -31,8 +32,14 @@ def _sets(request: Request) -> AsyncBudgetSets:
     return AsyncBudgetSets(request.kernel, request.caller.tenant)
 
 
-async def _opened(request: Request) -> AsyncBudget:
-    return await _sets(request).opened(request.names[0])
+async def _opened(request: Request, spent: Spent | None = None) -> AsyncBudget:
+    """Open the set that the path names. Charge a token for each further leg that these amounts take: the body does not show them."""
+    sets, name = _sets(request), request.names[0]
+    stored = await sets.find(name)
+    if spent is not None:
+        budgets = spent if isinstance(spent, dict) else stored.budgets
+        request.charge_legs(sum([len(stored.budgets.get(budget, ())) for budget in budgets]) - 1)
+    return sets.face(name, stored)
 
 
 async def put_budget(request: Request) -> Answer:
@@ -66,7 +73,7 @@ async def list_budgets(request: Request) -> Answer:
 async def hold_budget(request: Request) -> Answer:
     """Hold an estimate, in all named budgets or in none."""
     body: BudgetHold = request.body
-    budgets = await _opened(request)
+    budgets = await _opened(request, body.estimate)
     hold = await budgets.hold(
         body.client,
         body.estimate,
@@ -83,7 +90,7 @@ async def hold_budget(request: Request) -> Answer:
 async def consume_budget(request: Request) -> Answer:
     """Hold and confirm in one step."""
     body: BudgetConsume = request.body
-    budgets = await _opened(request)
+    budgets = await _opened(request, body.actual)
     hold = await budgets.consume(
         body.client, body.actual, entity=body.entity, metadata=body.metadata, **call_fields(request, body)
     )
@@ -103,6 +110,7 @@ async def confirm_budget(request: Request) -> Answer:
         overage=body.overage,
         **call_fields(request, body),
     )
+    request.charge_legs(len(hold.raw.legs) - 1)
     shown = hold_now(hold, request.now(), request.caller.show, secret=False)
     return answer(shown, 200, _headers(hold.replayed, hold_tag(hold)))
 

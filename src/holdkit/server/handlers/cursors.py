@@ -11,7 +11,8 @@ from ...core.reading import FindEntries
 from ...core.validation import invalid, text
 from ...kernel._async.named_following import find_cursor, save_cursor
 from ...kernel.follower_state import MAX_FOLLOWER, SavedCursor
-from ...kernel.journal import ALL, JournalEntry, decode_cursor, encode_cursor, generation_of
+from ...kernel.journal import ALL, JournalEntry
+from ...kernel.pages import decode_cursor, encode_cursor, generation_of
 from ...kernel.results import Record
 from ...kernel.times import moment
 from ...wire.journal import CursorAnswer, CursorQuery, FollowerQuery, KeptCursor, MoveCursor

@@ -345,7 +345,7 @@ def test_aborted_and_begun_anew_it_is_forgotten_after_its_last_end(store: Store)
     store.clock.advance(20 * DAY)
     del saga.script["validate"]
     registered.run("a", INTENT)
-    assert [row.slot for row in hk.admin.records.list("~saga.ended")] == [(20 * DAY + 1) * 1_000_000]
+    assert [moment(row.at) for row in hk.admin.records.list("~saga.ended")] == [(20 * DAY + 1) * 1_000_000]
     store.clock.advance(29 * DAY)
     assert sagas.recover().pruned == 0
     store.clock.advance(DAY)

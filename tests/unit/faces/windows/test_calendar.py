@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from holdkit import InsufficientCapacity, InvalidRequest, State
+from holdkit.commands import ReleaseHold, ReturnUnits
 from holdkit.errors import BelowInUse, HoldRetired, WindowClosed
 from holdkit.faces.grid import Free
 from holdkit.kernel.times import moment
@@ -299,6 +300,22 @@ def test_a_stay_can_be_returned_until_a_month_after_its_last_night(store: Store)
     assert (str(again.value), again.value.replayed) == (said + recorded, True)
     with pytest.raises(HoldRetired, match="ended longer ago than the retention period"):
         hk.release(late)
+
+
+def test_the_first_returns_of_a_batch_that_come_too_late_say_so_too(store: Store) -> None:
+    """Each reads a history, so a batch of a thousand must not read a thousand of them."""
+    hk, inn = store.hk, opened(store)
+    consumed = [inn.consume("double", JULY[night], JULY[night + 1]) for night in range(3)] * 4
+    store.clock.set(moment(datetime(2026, 9, 1, tzinfo=LISBON)))
+    hk.sweep()
+    late = [ReturnUnits(id=stay.id, token=stay.token) for stay in consumed]
+    release = ReleaseHold(id=consumed[0].id, token=consumed[0].token)
+    told = [str(one.refusal) for one in hk.apply([release, *late])]
+    assert ["could be returned until" in one for one in told] == [False] + [True] * 10 + [False] * 2
+    assert "its units could be returned until 2026-07-31 23:00:00.000+00:00" in told[1]
+    with pytest.raises(HoldRetired, match="could be returned until 2026-07-31") as stopped:
+        hk.apply(late, atomic=True)
+    assert stopped.value.index == 0
 
 
 def test_what_was_consumed_of_a_counted_pool_can_be_returned_for_longer(store: Store) -> None:
