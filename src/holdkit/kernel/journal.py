@@ -24,7 +24,7 @@ from ..core.validation import invalid
 from .limits import seconds_of
 from .one_line import MAX_NAMES, line, shortened
 from .pages import Positions, encode_cursor
-from .times import datetime_of, with_times
+from .times import datetime_of, with_times, without_slots
 
 _id_form: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -189,12 +189,12 @@ class JournalEntry:
     @property
     def before(self) -> dict[str, Any]:
         """What changed of the hold, or of the limits (intervals in seconds), before; empty where it was born."""
-        return self.raw.before
+        return without_slots(self.raw.before)
 
     @property
     def after(self) -> dict[str, Any]:
         """The hold or record after the change, without secrets; of limits, those that were changed, intervals in seconds."""
-        after = self.raw.after
+        after = without_slots(self.raw.after)
         metadata = after.get("metadata")
         return after | {"metadata": msgspec.json.decode(metadata)} if isinstance(metadata, str) else after
 

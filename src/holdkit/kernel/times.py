@@ -70,6 +70,7 @@ def text_of(slot: Slot | None) -> str | None:
 _TIMES: Final = {"held_at": ("held_slot", "held_at"), "joined_at": ("joined_slot", "joined_at"), "ended_at": ("ended_slot", "ended_at"),
                  "deadline": ("deadline", "deadline_at"), "slot": ("slot", "at")}  # fmt: skip
 """The names that stored times have for users: as a slot, and as a datetime."""
+_SLOTS: Final = frozenset(slot for slot, _ in _TIMES.values())
 
 
 def with_times(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,3 +92,8 @@ def with_datetimes(fields: Mapping[str, Any]) -> dict[str, Any]:
         if slot in fields and at in fields:
             shown[at] = datetime_of(fields[slot])
     return shown
+
+
+def without_slots(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `with_times` gave with one datetime for each time: `deadline`, `held_at`, `joined_at`, `ended_at`, `at`."""
+    return {"deadline" if name == "deadline_at" else name: value for name, value in shown.items() if name not in _SLOTS}
