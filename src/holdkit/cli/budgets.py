@@ -65,7 +65,7 @@ def list_sets(url: str | None, tenant: str, in_json: bool, after: str, limit: in
             now = time_of(hk)
             found = [BudgetAnswer(name, one.budgets, now) for name, one in _stored(hk, tenant).listed(after, limit)]
         else:
-            found = hk.server.budget_sets(after=after, limit=limit)
+            found = hk.server.budget_sets(after=after or None, limit=limit)
     goes_on(found, limit, found[-1].name if found else "")
     return _print_sets(found, in_json)
 

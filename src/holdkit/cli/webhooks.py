@@ -165,9 +165,9 @@ def parked(url: str | None, in_json: bool, hook: str, after: str, limit: int) ->
       holdkit webhooks parked 3f9a1c… --json
     """
     with _open(url) as hooks:
-        page = hooks.parked(hook, after=after, limit=limit)
-    rows = [[f"{one.at:%Y-%m-%d %H:%M:%S}", one.id, one.why] for one in page.items]
-    Output(in_json).table(page.items, ("at", "event", "why"), rows)
+        page = hooks.parked(hook, after=after or None, limit=limit)
+    rows = [[f"{one.at:%Y-%m-%d %H:%M:%S}", one.id, one.why] for one in page]
+    Output(in_json).table(page, ("at", "event", "why"), rows)
     if page.next is not None:
         click.echo(f"more are parked: go on with --after {page.next}", err=True)
     return OK

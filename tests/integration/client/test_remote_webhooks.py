@@ -40,7 +40,7 @@ def test_from_the_first_event_to_the_end(hk: RemoteKernel, receiver: tuple[Recei
     wait_until(lambda: hk.server.webhooks.get(hook.id).parked == 1)
     found = hk.server.webhooks.get(hook.id)
     assert (found.state, found.why, found.secret) == ("failing", "the receiver answered 503", None)
-    (parked,) = hk.server.webhooks.parked(hook.id).items
+    (parked,) = hk.server.webhooks.parked(hook.id)
     assert parked.why == "the receiver answered 503"
     there.answer = lambda _subject: 204
     assert hk.server.webhooks.replay(hook.id).total == 1

@@ -44,8 +44,8 @@ class AsyncRemoteServer(AsyncRemoteCalls):
         """Wait until the server is ready; raises `Overloaded` if it is not ready within the time of a call."""
         await self._transport.ask("GET", "/readyz")
 
-    async def budget_sets(self, *, after: str = "", limit: int = 100) -> list[BudgetAnswer]:
-        """The sets of budgets that are defined on the server, in order of name; for the next page pass the last name as `after`."""
+    async def budget_sets(self, *, after: str | None = None, limit: int = 100) -> Page[BudgetAnswer]:
+        """Return the sets of budgets that are defined on the server, in order of name; for the next page pass `next` as `after`."""
         return await self._pages("/v1/budgets", read_budget_sets, limit, after=after)
 
     async def pool_histories(self, pools: Iterable[str], *, window: Ttl = "1h") -> PoolHistories:

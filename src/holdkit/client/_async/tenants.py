@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeAlias, Unpack
+from typing import Unpack
 
 from ...engines.progress import Progress
 from ...errors import EngineError
 from ...kernel.context import Call
+from ...kernel.results import Page
 from ...wire.tenants import ChangeQuota, ChangeTenant, DeletedAnswer, DeleteTenant, Quota, TenantAnswer
 from ..answers import read_deletion, read_tenant, read_tenants
 from ..requests import path_of
 from ..stream import NewFile, StreamHandle
 from .transport import AsyncRemoteCalls, retry_key
 
-Listed: TypeAlias = "list[TenantAnswer]"
-
 
 class AsyncRemoteTenants(AsyncRemoteCalls):
     """All tenants of a server: for keys of the default tenant; changes need scope admin."""
 
-    async def list(self, *, after: str = "", limit: int = 100, usage: bool = False) -> Listed:
-        """Tenants by name; for the next page pass the last name as `after`. `usage`: count what each has stored, for as
-        many as there is time for."""
-        return read_tenants((await self._get("/v1/tenants", after=after, limit=limit, usage=usage)).content).items
+    async def list(self, *, after: str | None = None, limit: int = 100, usage: bool = False) -> Page[TenantAnswer]:
+        """Return tenants by name; for the next page pass `next` as `after`. With `usage` the server counts what each has stored, for
+        as many as there is time for."""
+        page = read_tenants((await self._get("/v1/tenants", after=after, limit=limit, usage=usage)).content)
+        return Page(page.items, next=page.next)
 
     async def get(self, name: str) -> TenantAnswer:
         """One tenant, and what it has stored."""

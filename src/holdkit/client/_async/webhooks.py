@@ -12,12 +12,14 @@ from ...core.model import SECOND
 from ...core.validation import text
 from ...kernel.context import Call
 from ...kernel.normalise import span
+from ...kernel.results import Page
 from ...wire.webhooks import (
     DeliveryAnswer,
     DeliveryPage,
     HookAnswer,
     HookPage,
     NewWebhook,
+    ParkedAnswer,
     ParkedPage,
     RemoveWebhook,
     ReplayStarted,
@@ -69,9 +71,10 @@ class AsyncRemoteWebhooks(AsyncRemoteCalls):
         """The last attempts, the newest first."""
         return _read_deliveries((await self._get(_path(id, "deliveries"))).content).items
 
-    async def parked(self, id: str, *, after: str = "", limit: int = 100) -> ParkedPage:
-        """Deliveries that failed after all attempts; for the next page pass `next` as `after`."""
-        return _read_parked((await self._get(_path(id, "parked"), after=after, limit=limit)).content)
+    async def parked(self, id: str, *, after: str | None = None, limit: int = 100) -> Page[ParkedAnswer]:
+        """Return the deliveries that failed after all attempts; for the next page pass `next` as `after`."""
+        page = _read_parked((await self._get(_path(id, "parked"), after=after, limit=limit)).content)
+        return Page(page.items, next=page.next)
 
     async def test(self, id: str) -> TestAnswer:
         """Send a test event now, and report how the receiver took it."""

@@ -45,8 +45,8 @@ class RemoteServer(RemoteCalls):
         """Wait until the server is ready; raises `Overloaded` if it is not ready within the time of a call."""
         self._transport.ask("GET", "/readyz")
 
-    def budget_sets(self, *, after: str = "", limit: int = 100) -> list[BudgetAnswer]:
-        """The sets of budgets that are defined on the server, in order of name; for the next page pass the last name as `after`."""
+    def budget_sets(self, *, after: str | None = None, limit: int = 100) -> Page[BudgetAnswer]:
+        """Return the sets of budgets that are defined on the server, in order of name; for the next page pass `next` as `after`."""
         return self._pages("/v1/budgets", read_budget_sets, limit, after=after)
 
     def pool_histories(self, pools: Iterable[str], *, window: Ttl = "1h") -> PoolHistories:

@@ -4,27 +4,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeAlias, Unpack
+from typing import Unpack
 
 from ...engines.progress import Progress
 from ...errors import EngineError
 from ...kernel.context import Call
+from ...kernel.results import Page
 from ...wire.tenants import ChangeQuota, ChangeTenant, DeletedAnswer, DeleteTenant, Quota, TenantAnswer
 from ..answers import read_deletion, read_tenant, read_tenants
 from ..requests import path_of
 from ..stream import NewFile, StreamHandle
 from .transport import RemoteCalls, retry_key
 
-Listed: TypeAlias = "list[TenantAnswer]"
-
 
 class RemoteTenants(RemoteCalls):
     """All tenants of a server: for keys of the default tenant; changes need scope admin."""
 
-    def list(self, *, after: str = "", limit: int = 100, usage: bool = False) -> Listed:
-        """Tenants by name; for the next page pass the last name as `after`. `usage`: count what each has stored, for as
-        many as there is time for."""
-        return read_tenants((self._get("/v1/tenants", after=after, limit=limit, usage=usage)).content).items
+    def list(self, *, after: str | None = None, limit: int = 100, usage: bool = False) -> Page[TenantAnswer]:
+        """Return tenants by name; for the next page pass `next` as `after`. With `usage` the server counts what each has stored, for
+        as many as there is time for."""
+        page = read_tenants((self._get("/v1/tenants", after=after, limit=limit, usage=usage)).content)
+        return Page(page.items, next=page.next)
 
     def get(self, name: str) -> TenantAnswer:
         """One tenant, and what it has stored."""

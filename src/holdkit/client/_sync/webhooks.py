@@ -13,12 +13,14 @@ from ...core.model import SECOND
 from ...core.validation import text
 from ...kernel.context import Call
 from ...kernel.normalise import span
+from ...kernel.results import Page
 from ...wire.webhooks import (
     DeliveryAnswer,
     DeliveryPage,
     HookAnswer,
     HookPage,
     NewWebhook,
+    ParkedAnswer,
     ParkedPage,
     RemoveWebhook,
     ReplayStarted,
@@ -70,9 +72,10 @@ class RemoteWebhooks(RemoteCalls):
         """The last attempts, the newest first."""
         return _read_deliveries((self._get(_path(id, "deliveries"))).content).items
 
-    def parked(self, id: str, *, after: str = "", limit: int = 100) -> ParkedPage:
-        """Deliveries that failed after all attempts; for the next page pass `next` as `after`."""
-        return _read_parked((self._get(_path(id, "parked"), after=after, limit=limit)).content)
+    def parked(self, id: str, *, after: str | None = None, limit: int = 100) -> Page[ParkedAnswer]:
+        """Return the deliveries that failed after all attempts; for the next page pass `next` as `after`."""
+        page = _read_parked((self._get(_path(id, "parked"), after=after, limit=limit)).content)
+        return Page(page.items, next=page.next)
 
     def test(self, id: str) -> TestAnswer:
         """Send a test event now, and report how the receiver took it."""
