@@ -9,12 +9,12 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from .webhook_settings import Count, Seconds
+from .webhook_settings import YEAR, Count, Seconds
 
 KIB = 1024
 
 Bytes: TypeAlias = Annotated[int, Meta(ge=1)]
-Positive: TypeAlias = Annotated[float, Meta(gt=0)]
+Positive: TypeAlias = Annotated[float, Meta(gt=0, le=YEAR)]
 
 
 class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,8 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta, Struct
 
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
-Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
+YEAR = 31_536_000.0
+Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=YEAR)]
 
 
 class Webhooks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

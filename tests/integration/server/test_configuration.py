@@ -170,6 +170,8 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(tmp_path: Path)
         ({}, {}, "requests = [", "is not a TOML file"),
         ({"requests.max_body": "0"}, {}, "", "--requests-max-body = '0': Expected `int` >= 1"),
         ({}, {"HOLDKIT_SERVER_RATES_KEY": "nan"}, "", "HOLDKIT_SERVER_RATES_KEY = 'nan': Expected `float` > 0.0"),
+        ({"requests.stop_timeout": "inf"}, {}, "", "--requests-stop-timeout = 'inf': Expected `float` <= 31536000.0"),
+        ({}, {}, "[connections]\nwrite_timeout = 1e300", "connections.write_timeout = 1e+300: Expected `float` <= 31536000.0"),
         ({"webhooks.pauses": "1,x"}, {}, "", "--webhooks-pauses = '1,x': Expected `float`, got `str` - at `$[1]`"),
         ({"certificate": "/nowhere.pem"}, {}, "", "there is no file /nowhere.pem"),
         ({"webhooks.state": "/nowhere"}, {}, "", "there is no directory /nowhere"),
