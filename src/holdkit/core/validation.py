@@ -11,7 +11,8 @@ from typing import Any, Final
 from ..errors import InvalidRequest, plain
 from . import commands
 from .bounds import Limits
-from .commands import AnyCommand, JoinLine, PlaceHold, Placing
+from .command_kinds import Placing
+from .commands import AnyCommand, JoinLine, PlaceHold
 from .face_legs import FaceLeg
 from .limits import check_change, for_keys, places_key
 from .model import MAX_QUANTITY, MAX_SLOT, Leg
