@@ -49,14 +49,8 @@ def row_of(arguments: str, columns: Iterable[str], **names: object) -> Any:
 
 
 _read: Final = [_READ.get(name, "{}").format(f"row[{at}]") for at, name in enumerate(HOLD)]
+_names: Final = {"StoredHold": StoredHold, "legs": decode_legs, "levels": decode_levels}
 hold_of: Final[Callable[[Row], StoredHold]] = compiled(
-    "row",
-    f"StoredHold({', '.join(_read)})",
-    {
-        "StoredHold": StoredHold,
-        "STATES": {state.value: state for state in State},
-        "legs": decode_legs,
-        "levels": decode_levels,
-    },
+    "row", f"StoredHold({', '.join(_read)})", {**_names, "STATES": {state.value: state for state in State}}
 )
 """Return the hold of a row that begins with the columns `HOLD`."""
