@@ -12,6 +12,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterator
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -70,7 +71,7 @@ def described(module: ModuleType) -> Iterator[str]:
 
 def members(token: str, cls: type) -> Iterator[str]:
     """The public members that Holdkit's own classes define, inherited ones too; fields with their types as they are written. What is true of
-    a kind of struct as such (`ClassVar`) is for our own layers, and no promise."""
+    a kind of struct as such (`ClassVar`), or of a member of an enumeration, is for our own layers, and no promise."""
     ours = [base for base in reversed(cls.__mro__) if base.__module__.startswith("holdkit")]
     fields = {name: text for base in ours for name, text in inspect.get_annotations(base).items()}
     struct: Any = cls
@@ -79,6 +80,8 @@ def members(token: str, cls: type) -> Iterator[str]:
     names = {name for base in ours for name in vars(base)} | fields.keys()
     if issubclass(cls, Struct):
         names -= {name for name, text in fields.items() if str(text).startswith("ClassVar[")}
+    elif issubclass(cls, Enum):
+        names -= fields.keys()
     for name in sorted(name for name in names if name == "__init__" or not name.startswith("_")):
         value = inspect.getattr_static(cls, name, None)
         plain = value.__func__ if isinstance(value, staticmethod | classmethod) else value

@@ -1,5 +1,5 @@
-"""Every field of a stored hold, changed alone and read back, on every engine: what is true of a field is said on the field, and what engines
-write, index and erase follows from it."""
+"""Every field of a stored hold, changed alone and read back, on every engine: what is true of a field is said on the
+field, and what engines write, index and erase follows from it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ VALUES: Final[dict[str, Any]] = {
     "number": 4,
     "offer_ttl": 17,
 }
-"""Another value of each field but the two that name the hold. (Of legs and of pools above them: the units, because a hold keeps its pools.)"""
+"""Another value of each field but the two that name the hold; of legs, and of pools above them, the units."""
 FIELDS: Final = StoredHold.__struct_fields__[2:]
 CHANGING: Final = fields_that(Fact.CHANGING, StoredHold)
 GRANTED: Final = fields_that(Fact.GRANTED, StoredHold)

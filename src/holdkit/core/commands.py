@@ -6,17 +6,17 @@ before the command is decided. Nothing here decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from .model import Leg, Line, Slot
-from .outcomes import Reason
+from .command_kinds import Command, HoldCommand, Placing, PoolCommand, kinds_of
+from .model import Line, Slot
+from .outcomes import ENDING, FINDING, OVERAGE, TAKING, Reason
 
 if TYPE_CHECKING:  # the core never imports a module that can read a clock
     from datetime import datetime, timedelta
-    from uuid import UUID
 
 Ttl: TypeAlias = "int | float | str | timedelta"
 """An interval: seconds, a timedelta, or text such as "90s", "5m", "2h"."""
@@ -25,67 +25,6 @@ Amounts: TypeAlias = int | Mapping[str, int] | None
 """How much of a hold: a number for its one leg, a mapping by pool, or None for all of it."""
 
 Overage: TypeAlias = Literal["reject", "if_available", "up_to_available"]
-
-
-class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True, gc=False):
-    """What every command may carry, and what is true of every kind of command. (`gc=False`: a checked command is never part of a cycle,
-    and batches have many.)"""
-
-    verb: ClassVar[str] = ""
-    """Its name in batches, in spans, for limited keys and in the journal of refusals."""
-    names: ClassVar[Literal["legs", "hold", "pool", ""]] = ""
-    """What it names: the legs of a new hold, a hold, a pool, or none of these. (Several times faster than `isinstance`.)"""
-    reasons: ClassVar[tuple[Reason, ...]] = ()
-    """Why its ladder may refuse it. Any command may also be refused because of its operation id."""
-    audited: ClassVar[bool] = True
-    """Its refusals are journaled, where that is on."""
-    stores: ClassVar[bool] = False
-    """It stores something new, so a full quota or disk refuses it."""
-    frees: ClassVar[bool] = False
-    """It may make units of a hold available, for those who wait in line."""
-    kept_by_hold: ClassVar[bool] = False
-    """The hold itself records its operation id, if it ended the hold: its retry needs no operation record."""
-    beside_key: ClassVar[tuple[str, ...]] = ("tenant", "op", "actor", "correlation_id", "reason", "client_id", "trace")
-    """The fields that its retry key does not cover: who asks, why, and how the call is made."""
-
-    tenant: str = ""
-    op: str | None = None
-    """The caller's retry key: same id and same payload, same answer."""
-    actor: str | None = None
-    correlation_id: str | UUID | None = None
-    """The kernel converts a UUID to text before anything is decided."""
-    reason: str | None = None
-    fingerprint: str = ""
-    """Of the payload as the caller wrote it; the kernel computes it before it mints ids and tokens."""
-    client_id: str | None = None
-    """The client that a server has authenticated. The kernel sets it: a caller cannot choose it."""
-    trace: str | None = None
-    """The W3C trace context (`traceparent`) of the call, if somebody records it. The kernel sets it too."""
-
-
-FINDING: Final = (Reason.HOLD_NOT_FOUND, Reason.HOLD_RETIRED, Reason.NOT_OWNER)
-"""Why a hold is not found for its caller."""
-ENDING: Final = (*FINDING, Reason.ALREADY_CONFIRMED, Reason.ALREADY_RELEASED, Reason.HOLD_EXPIRED)
-"""Why a hold cannot be ended."""
-OVERAGE: Final = (Reason.POOL_ARCHIVED, Reason.WINDOW_CLOSED, Reason.ACCOUNT_REQUIRED, Reason.ACCOUNT_LIMIT,
-                  Reason.INSUFFICIENT_CAPACITY, Reason.LINE_AHEAD)  # fmt: skip
-"""Why units cannot be taken from pools that exist."""
-TAKING: Final = (Reason.POOL_NOT_FOUND, *OVERAGE, Reason.HOLD_EXISTS, Reason.POOL_TABLE_FULL, Reason.HOLD_TABLE_FULL)
-"""Why a hold cannot be placed."""
-
-
-class PoolCommand(Command, frozen=True):
-    """What commands about one pool have in common."""
-
-    names: ClassVar[Literal["pool"]] = "pool"
-    id: str
-
-
-class HoldCommand(Command, frozen=True):
-    """What commands about a hold have in common."""
-
-    names: ClassVar[Literal["hold"]] = "hold"
-    id: str
 
 
 class CreatePool(PoolCommand, frozen=True):
@@ -125,7 +64,6 @@ class LimitPool(PoolCommand, frozen=True):
     reasons = (Reason.POOL_NOT_FOUND, Reason.VERSION_CONFLICT)
     per_account: int | None
     if_version: int | None = None
-    """As for `ResizePool`."""
 
 
 class FeedLine(PoolCommand, frozen=True):
@@ -157,23 +95,6 @@ class UnarchivePool(PoolCommand, frozen=True):
     reasons = (Reason.POOL_NOT_FOUND,)
 
 
-class Placing(Command, frozen=True):
-    """What commands that place a hold have in common."""
-
-    names: ClassVar[Literal["legs"]] = "legs"
-    stores = True
-    legs: tuple[Leg, ...]
-    id: str | None = None
-    token: str | None = field(default=None, name="owner")
-    """In encodings it is called `owner`: fingerprints that were recorded stay the same."""
-    entity: str | None = None
-    metadata: dict[str, Any] | None = None
-    account: str | None = None
-    """The customer, or whoever else the units are for: counted in the tally of every pool that they are taken from."""
-    force: bool = False
-    """A control-plane call that no limit per account refuses; needs a reason and is journaled as forced."""
-
-
 class PlaceHold(Placing, frozen=True):
     """Take every leg until a deadline, or nothing at all."""
 
@@ -198,8 +119,7 @@ class Consume(Placing, frozen=True):
 
 
 class JoinLine(Placing, frozen=True):
-    """Wait in the line of one pool until units are offered. The hold is `waiting` until then, for `ttl` at most; an offer makes it
-    `held` for `offer_ttl`."""
+    """Wait in the line of one pool, for `ttl` at most, until units are offered; they are held for `offer_ttl` then."""
 
     verb = "join"
     reasons = (Reason.SLOT_OVERFLOW, Reason.LIFETIME_EXCEEDED, Reason.POOL_NOT_FOUND, Reason.POOL_ARCHIVED, Reason.ACCOUNT_REQUIRED,
@@ -285,12 +205,11 @@ class ExpireHold(HoldCommand, frozen=True):
 
     verb = "expire"
     reasons = (
-        Reason.HOLD_NOT_FOUND,
-        Reason.HOLD_RETIRED,
+        *FINDING[:2],
         Reason.ALREADY_CONFIRMED,
         Reason.ALREADY_RELEASED,
         Reason.NOT_DUE,
-    )
+    )  # anybody may ask for it
 
 
 class ReturnUnits(HoldCommand, frozen=True):
@@ -356,15 +275,6 @@ class Sweep(Command, frozen=True):
 
 
 AnyCommand: TypeAlias = PoolCommand | Placing | HoldCommand | PutRecord | ChangeLimits | Sweep
-
-
-def kinds_of(base: type[Command]) -> Iterator[type[AnyCommand]]:
-    """Every kind of command below a base."""
-    for kind in base.__subclasses__():
-        if kind.verb:
-            yield kind  # type: ignore[misc]  # whatever has a verb is one of `AnyCommand`
-        yield from kinds_of(kind)
-
 
 COMMANDS: Final = {kind.verb: kind for kind in kinds_of(Command)}
 """Every kind of command by its verb."""

@@ -28,8 +28,8 @@ class Action(StrEnum):
     grants: bool
     """A hold gets its units: the fences of their pools grow."""
     answers: bool
-    """It says of a hold what later entries need not repeat, so a retry of another operation may be answered from it. (A `Change` has all
-    other fields that can change.)"""
+    """It says of a hold what later entries need not repeat, so a retry of another operation may be answered from it. (A
+    `Change` has all other fields that can change.)"""
     beside: bool
     """A command that places a hold may do it to a pool: who asked, and why, is as personal as in the hold."""
     of_hold: bool
@@ -94,8 +94,10 @@ class Effect(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Change(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The fields of a hold that can change, after the change; `was` and `was_deadline` are from before. What is `UNSET` stays as it was: so a
-    field that is added later has this default, because the entries of earlier releases do not say it."""
+    """The fields of a hold that can change, after the change; `was` and `was_deadline` are from before.
+
+    What is `UNSET` stays as it was. A field that is added later has this default, because the entries of earlier
+    releases do not say it."""
 
     state: State
     was: State

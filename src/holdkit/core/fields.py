@@ -2,9 +2,9 @@
 
     entity: Changing[Personal[str | None]] = None
 
-A marker costs nothing where values are made or read: what follows from it is computed when a module is imported. `fields_that` gives the
-names of the marked fields; `compiled` makes the function that copies or compares them. A test changes every field of a stored hold on every
-engine, so a field that a list has forgotten is found there.
+A marker costs nothing where values are made or read: what follows from it is computed when a module is imported.
+`fields_that` gives the names of the marked fields; `compiled` makes the function that copies or compares them. A test
+changes every field of a stored hold on every engine, so a field that a list has forgotten is found there.
 """
 
 from __future__ import annotations
@@ -53,8 +53,10 @@ def defaults_of(kind: type[Struct]) -> dict[str, object]:
 
 
 def compiled(arguments: str, expression: str, names: Mapping[str, object]) -> Any:
-    """Return the function of these arguments that computes an expression, as `namedtuple` makes its constructor. A loop over names, and even
-    `attrgetter`, takes two to four times as long as attributes that are written out."""
+    """Return the function of these arguments that computes an expression, as `namedtuple` makes its constructor.
+
+    A loop over names, and even `attrgetter`, takes two to four times as long as attributes that are written out.
+    """
     return eval(f"lambda {arguments}: {expression}", dict(names))
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from .commands import CreatePool, Group, LeaveLine, Placing, PoolCommand, PutRecord, RemovePool, ReturnToPool, Sweep
+from .command_kinds import Placing, PoolCommand
+from .commands import CreatePool, Group, LeaveLine, PutRecord, RemovePool, ReturnToPool, Sweep
 from .erased_names import ErasedNames
 from .face_legs import FaceLeg
 from .limits import LIMITS_KEY

@@ -69,6 +69,17 @@ TRANSIENT: Final = frozenset(
 """Reasons under which the same request may succeed later; all others are final."""
 
 
+FINDING: Final = (Reason.HOLD_NOT_FOUND, Reason.HOLD_RETIRED, Reason.NOT_OWNER)
+"""Why a hold is not found for its caller."""
+ENDING: Final = (*FINDING, Reason.ALREADY_CONFIRMED, Reason.ALREADY_RELEASED, Reason.HOLD_EXPIRED)
+"""Why a hold cannot be ended."""
+OVERAGE: Final = (Reason.POOL_ARCHIVED, Reason.WINDOW_CLOSED, Reason.ACCOUNT_REQUIRED, Reason.ACCOUNT_LIMIT,
+                  Reason.INSUFFICIENT_CAPACITY, Reason.LINE_AHEAD)  # fmt: skip
+"""Why units cannot be taken from pools that exist."""
+TAKING: Final = (Reason.POOL_NOT_FOUND, *OVERAGE, Reason.HOLD_EXISTS, Reason.POOL_TABLE_FULL, Reason.HOLD_TABLE_FULL)
+"""Why a hold cannot be placed."""
+
+
 class Shortfall(Struct, frozen=True, gc=False, omit_defaults=True):
     """One leg that fell short."""
 

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from .audit_rows import Difference, Folded, LegKey, Mismatches
-from .commands import Command
+from .command_kinds import Command
 from .entries import Action, Effect, Entry
 from .model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from .outstanding import OpenLeg, Tally, TallyKey

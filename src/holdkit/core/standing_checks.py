@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from .bounds import Limits
+from .command_kinds import HoldCommand, PoolCommand
 from .commands import (
     ConfirmHold,
     CreatePool,
     ExtendHold,
-    HoldCommand,
     LeaveLine,
     LimitPool,
-    PoolCommand,
     PutRecord,
     ReleaseHold,
     ResizePool,

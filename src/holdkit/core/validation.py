@@ -11,7 +11,8 @@ from typing import Any, Final
 from ..errors import InvalidRequest, plain
 from . import commands
 from .bounds import Limits
-from .commands import AnyCommand, JoinLine, PlaceHold, Placing
+from .command_kinds import Placing
+from .commands import AnyCommand, JoinLine, PlaceHold
 from .face_legs import FaceLeg
 from .limits import check_change, for_keys, places_key
 from .model import MAX_QUANTITY, MAX_SLOT, Leg
@@ -198,18 +199,8 @@ _CHECKERS: Final[dict[type[Any], Callable[[Any, Limits, bool], None]]] = {
     commands.ExpireHold: check_named,
     commands.JoinLine: _check_join,
     commands.LeaveLine: check_leave,
-    **dict.fromkeys(
-        (
-            commands.CreatePool,
-            commands.ResizePool,
-            commands.LimitPool,
-            commands.RemovePool,
-            commands.ArchivePool,
-            commands.UnarchivePool,
-            commands.FeedLine,
-        ),
-        check_pool,
-    ),
+    **dict.fromkeys((commands.CreatePool, commands.ResizePool, commands.LimitPool, commands.RemovePool), check_pool),
+    **dict.fromkeys((commands.ArchivePool, commands.UnarchivePool, commands.FeedLine), check_pool),
     commands.PutRecord: check_record,
     commands.ChangeLimits: check_change,
     commands.Sweep: check_sweep,

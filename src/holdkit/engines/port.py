@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from ..core.audit_rows import Difference
 from ..core.bounds import Limits
-from ..core.commands import Command, Group
+from ..core.command_kinds import Command
+from ..core.commands import Group
 from ..core.import_ import Carried
 from ..core.model import Key, StoredHold
 from ..core.outcomes import Done, Outcome, Position, Receipt, Reply, Survives

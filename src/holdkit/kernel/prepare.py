@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from ..core.bounds import MOST_LEGS, Limits
 from ..core.codec import canonical_json, fingerprint, group_fingerprint, id_begin, id_ends
-from ..core.commands import AnyCommand, Command, Group, Guard, JoinLine, PlaceHold, Placing
+from ..core.command_kinds import Command, Placing
+from ..core.commands import AnyCommand, Group, Guard, JoinLine, PlaceHold
 from ..core.lanes import in_lane, lane_of_pool
 from ..core.model import Slot
 from ..core.validation import check, invalid, text

@@ -71,11 +71,6 @@ def is_recorded(trace: str | None) -> bool:
     return trace is not None and _RECORDED.fullmatch(trace) is not None
 
 
-def name_of(command: AnyCommand) -> str:
-    """The name of a command in spans: `hold`, `confirm`, `create_pool`, …"""
-    return command.verb
-
-
 def name_of_read(query: Query[Any]) -> str:
     """The name of a read in spans: `FindPool`, `ReadJournal`, …"""
     return type(query).__name__

@@ -26,7 +26,8 @@ from typing import Final, Protocol, TypeVar
 
 from ..core.bounds import Limits
 from ..core.codec import hash_owner
-from ..core.commands import Consume, Group, Placing
+from ..core.command_kinds import Placing
+from ..core.commands import Consume, Group
 from ..core.entries import Action, Entry
 from ..core.fold import reconstruct
 from ..core.model import SECOND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..core.commands import ENDING, TAKING
+from ..core.outcomes import ENDING, TAKING
 from ..wire.budgets import (
     BudgetAnswer,
     BudgetConfirm,

@@ -8,7 +8,8 @@ import psycopg
 import pytest
 
 from holdkit.core.bounds import Limits
-from holdkit.core.commands import Command, Consume, ReturnToPool, ReturnUnits
+from holdkit.core.command_kinds import Command
+from holdkit.core.commands import Consume, ReturnToPool, ReturnUnits
 from holdkit.core.lanes import lane_of_pool
 from holdkit.core.model import DAY, SECOND, Leg, State
 from holdkit.core.outcomes import Done, Reason

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdkit.core.commands import ExtendHold, HoldCommand
+from holdkit.core.command_kinds import HoldCommand
+from holdkit.core.commands import ExtendHold
 from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Outcome, Reason
 from holdkit.engines.postgres import PostgresEngine, loaded_rows, loading

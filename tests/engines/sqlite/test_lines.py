@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from holdkit.core.bounds import Limits
+from holdkit.core.command_kinds import Command
 from holdkit.core.commands import (
     AnyCommand,
-    Command,
     ExtendHold,
     FeedLine,
     Group,

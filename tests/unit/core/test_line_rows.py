@@ -12,7 +12,8 @@ from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Folded, Mismatches, Stored
 from holdkit.core.audit_sums import outstanding
 from holdkit.core.codec import decode_entry, encode_entry
-from holdkit.core.commands import Command, Sweep
+from holdkit.core.command_kinds import Command
+from holdkit.core.commands import Sweep
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.fold import fold, reconstruct
 from holdkit.core.import_ import Carried, needs_of, take_in

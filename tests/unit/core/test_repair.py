@@ -12,7 +12,8 @@ from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Difference, Folded, Mismatches, Stored
 from holdkit.core.audit_sums import outstanding
 from holdkit.core.bounds import Limits
-from holdkit.core.commands import Command, Sweep
+from holdkit.core.command_kinds import Command
+from holdkit.core.commands import Sweep
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.model import MAX_SLOT, HeldLeg, Pool, Record, State, StoredHold
 from holdkit.core.outstanding import OpenLeg

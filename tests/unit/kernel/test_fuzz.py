@@ -20,6 +20,7 @@ from msgspec import structs
 import holdkit
 from holdkit import Actor, HoldkitError, Kernel, Leg
 from holdkit.core import commands
+from holdkit.core.fields import defaults_of
 from holdkit.faces._sync.claims import Claims
 from holdkit.faces._sync.items import Items
 from holdkit.kernel.context import Context, current
@@ -174,30 +175,20 @@ REQUIRED = {
     "items.free": {"reason"},
     "seats.hold": {"section", "ttl"},
 }
-COMMANDS: dict[type[commands.Command], tuple[str, ...]] = {
-    commands.CreatePool: ("id", "total"),
-    commands.LimitPool: ("id", "per_account"),
-    commands.FeedLine: ("id",),
-    commands.PlaceHold: ("legs",),
-    commands.JoinLine: ("legs",),
-    commands.LeaveLine: ("id",),
-    commands.Consume: ("legs",),
-    commands.ConfirmHold: ("id",),
-    commands.ReleaseHold: ("id",),
-    commands.ExtendHold: ("id",),
-    commands.ReturnUnits: ("id",),
-    commands.ReturnToPool: ("id", "quantity"),
-    commands.PutRecord: ("kind", "id", "body"),
-    commands.Sweep: (),
+COMMANDS = {
+    kind: [name for name in kind.__struct_fields__ if name not in defaults_of(kind)]
+    for kind in commands.COMMANDS.values()
 }
+"""The fields that commands cannot do without."""
 
 
 @st.composite
-def a_command(draw: st.DrawFn) -> commands.Command:
+def a_command(draw: st.DrawFn) -> commands.AnyCommand:
     kind = draw(st.sampled_from(sorted(COMMANDS, key=lambda cls: cls.__name__)))
     optional = [name for name in kind.__struct_fields__ if name not in COMMANDS[kind]]
     named = draw(st.lists(st.sampled_from(optional), unique=True, max_size=4))
-    return kind(**{name: draw(junk) for name in [*COMMANDS[kind], *named]})
+    command: commands.AnyCommand = kind(**{name: draw(junk) for name in [*COMMANDS[kind], *named]})
+    return command
 
 
 @st.composite

@@ -8,6 +8,7 @@ from typing import Any, Final
 import httpx
 
 from ...core.bounds import Limits
+from ...core.command_kinds import PoolCommand
 from ...core.commands import (
     AnyCommand,
     ArchivePool,
@@ -17,7 +18,6 @@ from ...core.commands import (
     LeaveLine,
     LimitPool,
     PlaceHold,
-    PoolCommand,
     PutRecord,
     RemovePool,
     ReturnToPool,

@@ -9,6 +9,7 @@ from typing import Any, Final
 import httpx
 
 from ...core.bounds import Limits
+from ...core.command_kinds import PoolCommand
 from ...core.commands import (
     AnyCommand,
     ArchivePool,
@@ -18,7 +19,6 @@ from ...core.commands import (
     LeaveLine,
     LimitPool,
     PlaceHold,
-    PoolCommand,
     PutRecord,
     RemovePool,
     ReturnToPool,

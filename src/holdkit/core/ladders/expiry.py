@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..commands import Command, ExpireHold
+from ..command_kinds import Command
+from ..commands import ExpireHold
 from ..entries import Action, Effect
 from ..model import HeldLeg, Key, Slot, State, StoredHold
 from ..outcomes import Done, Outcome, Reason, Refusal

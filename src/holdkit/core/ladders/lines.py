@@ -27,7 +27,8 @@ from typing import Final
 from msgspec import structs
 
 from ..codec import canonical_json, hash_owner, same_owner
-from ..commands import Command, FeedLine, JoinLine, LeaveLine, PlaceHold, ReleaseHold
+from ..command_kinds import Command
+from ..commands import FeedLine, JoinLine, LeaveLine, PlaceHold, ReleaseHold
 from ..entries import Action, Change, Effect
 from ..model import MAX_SLOT, HeldLeg, Key, Pool, Slot, State, StoredHold
 from ..outcomes import Done, Invalid, Outcome, Reason, Refusal, Shortfall

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from ..commands import ArchivePool, Command, CreatePool, RemovePool, ResizePool, UnarchivePool
+from ..command_kinds import Command
+from ..commands import ArchivePool, CreatePool, RemovePool, ResizePool, UnarchivePool
 from ..entries import Action, Effect
 from ..model import Key, Pool, Slot
 from ..outcomes import Done, Outcome, Reason, Refusal

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from ..commands import Command
+from ..command_kinds import Command
 from ..entries import Action, Change, Effect, Entry
 from ..fold import fold
 from ..model import HeldLeg, Pool, Record, Slot, State, StoredHold

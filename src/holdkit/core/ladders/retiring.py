@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from ..bounds import Limits
-from ..commands import Command, ReturnToPool
+from ..command_kinds import Command
+from ..commands import ReturnToPool
 from ..entries import Action, Effect, Entry
 from ..fold import reconstruct
 from ..model import Key, Pool, Slot, StoredHold

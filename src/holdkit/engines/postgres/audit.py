@@ -21,6 +21,7 @@ from ...core.bounds import Limits
 from ...core.codec import decode_entry
 from ...core.entries import Entry
 from ...core.fold import fold
+from ...core.hold_columns import hold_of, kept_row
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
@@ -29,21 +30,21 @@ from ...errors import PromiseBroken
 from ..archive_files import decoded
 from ..archiving import ArchivedEntries
 from ..baseline_check import baseline_entries, compare_baseline
-from ..hold_columns import hold_of, kept_row
 from ..progress import Meter, Progress
 from ..spill import Spill
 from .archive_reading import PostgresBaseline, baseline_rows, check_archived, nothing
 from .compact_entries import expand, is_compact
 from .connections import PipelineConnection
 from .driver import ROLLBACK, Row
-from .hold_rows import HOLD_COLUMNS, pools_row
 from .rows import (
+    HOLD_COLUMNS,
     POOL_COLUMNS,
     checksum,
     columns,
     operation_checksum,
     pool_of,
     pool_row,
+    pools_row,
     record_of,
     reference_checksum,
     tally_of,

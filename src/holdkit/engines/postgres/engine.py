@@ -4,8 +4,7 @@ The engine stores; the core decides, inside one READ COMMITTED transaction with 
 clock is the one authority on time, read after the locks. Any number of processes may write. A commit whose answer is lost is
 *unknown*, never *refused*; before COMMIT was sent certainly nothing was done, and the batch is tried again, bounded (`failures`).
 
-Here are the port's methods; each kind of work has its module: `transactions` (batches and reads), `caller_transaction` and
-`own_transaction` (calls in other transactions), `audit` and `repair` (the whole journal), `notifications`.
+Here are the port's methods; `transactions`, `caller_transaction`, `own_transaction`, `audit` and `repair` do the work.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ import psycopg
 
 from ...core.audit_rows import Difference
 from ...core.bounds import Limits
-from ...core.commands import Command, Group
+from ...core.command_kinds import Command
+from ...core.commands import Group
 from ...core.import_ import Carried
 from ...core.model import SECOND, Key
 from ...core.reading import Query

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from ...core.erasure import Erased, Erasure
+from ...core.hold_columns import hold_of
 from ...core.lanes import lane_of_hold
 from ...core.model import StoredHold
 from ...core.reading import JournalRow
@@ -17,7 +18,6 @@ from ..archive_erasing import ErasableArchive
 from ..archived_store import erase
 from ..clocks import steady
 from ..erasing import Rewrites, Rows
-from ..hold_columns import hold_of
 from ..progress import Progress
 from .audit import LONG
 from .compact_entries import journal_row

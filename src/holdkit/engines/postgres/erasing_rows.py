@@ -19,6 +19,7 @@ from msgspec import structs
 
 from ...core.baseline import ArchivedLane, RowKey
 from ...core.codec import decode_entry, decode_outcome, encode_entry
+from ...core.hold_columns import hold_of
 from ...core.lanes import lane_of_operation, lane_of_pool, lane_of_record
 from ...core.model import Pool, Record, RecordKey, StoredHold
 from ...core.outcomes import Operation
@@ -26,17 +27,17 @@ from ...core.reading import JournalRow
 from ...core.seals import Seal, encode_salts, seal_of
 from ..archiving import archived_checksum, row_checksum
 from ..erasing import Rewrites, resealed, with_totals
-from ..hold_columns import hold_of
 from .archive_reading import PostgresBaseline
 from .compact_entries import WHOLE, compact, journal_row
 from .connections import PipelineConnection
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, ROLLBACK, Row, Script, Statement
-from .hold_rows import ERASED_HOLD_COLUMNS, erased_hold_row
 from .journal_rows import JOURNAL_COLUMNS, number_left_over
 from .rows import (
+    ERASED_HOLD_COLUMNS,
     checksum,
     columns,
+    erased_hold_row,
     hold_keys,
     leg_rows,
     operation_checksum,

@@ -31,8 +31,7 @@ from ...core.outcomes import Done, Position
 from .compact_entries import EXPIRY_BODY, CompactBody, encode_body
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, Row, Script, Statement
-from .hold_rows import whole_leg
-from .rows import checksum, reference_checksum
+from .rows import checksum, reference_checksum, whole_leg
 
 MOST_DUE: Final = 100
 """Due legs of a pool that a guarded batch returns; a pool with more goes the ordinary way."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
+from ...core.hold_columns import hold_of
 from ...core.lanes import lane_of_hold, lane_of_pool
 from ...core.model import LIVE, State, StoredHold
 from ...core.pages import Page, beyond, hold_bytes, page_of
@@ -33,12 +34,10 @@ from ...core.searching import (
     spans,
 )
 from ...core.seen import seen_hold
-from ..hold_columns import hold_of
 from .database import BatchOptions, load_limits
 from .driver import Row, Script
-from .hold_rows import HOLD_COLUMNS
 from .in_doubt import find_settled
-from .rows import DIGITS, hold_keys, is_id, pool_keys
+from .rows import DIGITS, HOLD_COLUMNS, hold_keys, is_id, pool_keys
 
 
 def query_one(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:

@@ -13,6 +13,7 @@ from ...core.bounds import Limits
 from ...core.codec import decode_outcome
 from ...core.entries import Entry
 from ...core.fold import reconstruct
+from ...core.hold_columns import hold_of
 from ...core.ladders.finding import prunable
 from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outcomes import Done, Operation
@@ -20,7 +21,6 @@ from ...core.outstanding import Tally, TallyKey
 from ...core.reading import entry_of
 from ...core.view import NO_FLOORS, DueLeg
 from ...errors import EngineError
-from ..hold_columns import hold_of
 from .compact_entries import journal_row
 from .driver import Row
 from .rows import operation_of, pool_of, record_of, tally_of

@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from ...core.bounds import Limits
-from ...core.commands import Command
+from ...core.command_kinds import Command
 from ...core.import_ import Carried, check_room, chunks, needs_of, not_empty, take_in
 from ...core.lanes import lane_of_pool
 from ...core.model import Slot
@@ -27,10 +27,19 @@ from .audit import Audit
 from .connections import PipelineConnection
 from .database import BatchOptions, bounded, lock_timeout_ms
 from .driver import BEGIN, COMMIT, ROLLBACK, Row, Script, Statement
-from .hold_rows import NEW_HOLD_COLUMNS, new_hold_row
 from .journal_rows import journal_rows
 from .loading import load_batch
-from .rows import LEG_COLUMNS, NEW_POOL_COLUMNS, columns, leg_values, new_pool_row, record_row, tally_row
+from .rows import (
+    LEG_COLUMNS,
+    NEW_HOLD_COLUMNS,
+    NEW_POOL_COLUMNS,
+    columns,
+    leg_values,
+    new_hold_row,
+    new_pool_row,
+    record_row,
+    tally_row,
+)
 from .sweeping import NO_CANDIDATES
 from .writing import limits_version, write_back
 

@@ -31,7 +31,7 @@ from ...core.entries import Action
 from ...errors import EngineError
 from ..named_sql import load_blocks, load_migrations
 from .driver import OneRow, Row, Script, Sql, Statement
-from .hold_rows import PARTS
+from .rows import PARTS
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from ...core.table_bounds import portion
 from ...core.trees import parent_of
 from .database import BatchOptions
 from .driver import Script, Statement
-from .hold_rows import open_pools, split_pools
+from .rows import open_pools, split_pools
 
 IDLE_POOLS = 100
 """How many empty on-demand pools one sweep takes away."""

@@ -15,16 +15,19 @@ from ...core.model import Key, Pool, Record, RecordKey, Slot, State, StoredHold
 from ...core.view import NO_FLOORS, View
 from .database import BatchOptions
 from .driver import Row, Statement
-from .hold_rows import CHANGED_HOLD_COLUMNS, NEW_HOLD_COLUMNS, changed_hold_row, new_hold_row
 from .journal_rows import JournalRows, journal_rows
 from .loading import LoadedBatch
 from .rows import (
+    CHANGED_HOLD_COLUMNS,
     LEG_COLUMNS,
+    NEW_HOLD_COLUMNS,
     NEW_POOL_COLUMNS,
     OPERATION_COLUMNS,
     PLAIN_POOL_COLUMNS,
+    changed_hold_row,
     columns,
     leg_rows,
+    new_hold_row,
     new_pool_row,
     operation_row,
     placed_columns,

@@ -17,13 +17,13 @@ from ...core.audit import Numbered, audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, TenantKey, row_name
 from ...core.bounds import MEANING, Limits
 from ...core.codec import decode_entry
+from ...core.hold_columns import hold_of, kept_row
 from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ...errors import EngineError
 from ..archive_files import decoded
 from ..archiving import ArchivedEntries
 from ..baseline_check import baseline_entries, compare_baseline
-from ..hold_columns import hold_of, kept_row
 from ..progress import Meter, Progress
 from ..spill import Spill
 from .archived_reading import SqliteBaseline, archived_lane, baseline_rows, check_archived

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ..named_sql import load_blocks, load_migrations
-from .hold_rows import PARTS
+from .rows import PARTS
 
 TOGETHER = (64, 32, 8)
 """Rows of one insert. sqlite3 gives up the interpreter's lock around every step: once per row is once too often, and under load

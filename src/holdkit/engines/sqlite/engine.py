@@ -1,8 +1,7 @@
 """The SQLite engine: one file, any number of threads and processes.
 
-The engine stores; the core decides. An answer is given only when its changes are synced to disk. One lock serialises the writes
-of this process, `FairWriteLock` those of several processes; reads have connections of their own. The engine never runs with
-unsafe settings. It cannot be used after a fork: the child opens the file anew.
+The engine stores; the core decides. An answer is given when its changes are synced to disk. One lock serialises the
+writes of this process, `FairWriteLock` those of several; reads have their own connections. After a fork, open it anew.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from urllib.parse import quote
 
 from ...core.audit_rows import Difference
 from ...core.bounds import Limits
-from ...core.commands import Command, Group
+from ...core.command_kinds import Command
+from ...core.commands import Group
 from ...core.erasure import Erased, Erasure
 from ...core.import_ import Carried
 from ...core.limits import LIMITS_KEY

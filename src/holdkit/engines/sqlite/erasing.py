@@ -9,22 +9,22 @@ from msgspec import structs
 
 from ...core.baseline import RowKey
 from ...core.codec import encode_entry, encode_outcome
+from ...core.hold_columns import hold_of
 from ...core.model import Pool, Record, RecordKey, StoredHold
 from ...core.outcomes import Operation
 from ...core.reading import JournalRow
 from ...core.seals import Seal, encode_salts, seal_of
 from ..archiving import archived_checksum, row_checksum
 from ..erasing import Rewrites, Rows, resealed, with_totals
-from ..hold_columns import hold_of
 from .archived_reading import SqliteBaseline, archived_lane
 from .driver import Driver, Row, Script, Statement
-from .hold_rows import erased_hold_row
 from .readers import Readers
 from .rows import (
     ERASING,
     REWRITES,
     checksum,
     entry_checksum,
+    erased_hold_row,
     keys_json,
     operation_of,
     pool_of,

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
+from ...core.hold_columns import hold_of
 from ...core.model import LIVE, Slot, State, StoredHold
 from ...core.pages import Page, beyond, hold_bytes, page_of
 from ...core.reading import CountAhead, FindHold, FindHolds, ListHolds
@@ -32,7 +33,6 @@ from ...core.searching import (
     spans,
 )
 from ...core.seen import seen_hold
-from ..hold_columns import hold_of
 from ..journal_search import written
 from .driver import Row
 from .pool_reading import BEHIND_ALL_TEXT, At, by_tenant, count_waiting_before

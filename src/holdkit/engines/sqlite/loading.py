@@ -17,6 +17,7 @@ from ...core.bounds import Limits
 from ...core.commands import Group
 from ...core.decide import NOTHING_DUE, SweepList
 from ...core.erased_names import ErasedNames
+from ...core.hold_columns import hold_of
 from ...core.ladders.finding import prunable
 from ...core.ladders.lines import SKIPPED
 from ...core.ladders.retiring import Keeping, kept_for
@@ -28,7 +29,6 @@ from ...core.outstanding import Tally, TallyKey
 from ...core.table_bounds import portion
 from ...core.trees import parent_of
 from ...core.view import NOBODY, Counts, DueLeg, FrontOfLine, Loaded, LoadLine
-from ..hold_columns import hold_of
 from .driver import Row, Script, Statement
 from .rows import keys_json, operation_of, pool_of, record_of, tally_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 
 from ...core.bounds import Limits
-from ...core.commands import Command
+from ...core.command_kinds import Command
 from ...core.import_ import Carried, check_room, chunks, needs_of, not_empty, take_in
 from ...core.model import Slot
 from ...core.repair import Repaired, RepairedRows, repair_rows, sort_out
@@ -15,9 +15,8 @@ from ...errors import EngineError
 from ..progress import Progress
 from .audit import Audit, verify
 from .driver import Driver, Row, Script, Statement
-from .hold_rows import new_hold_row
 from .loading import gather
-from .rows import entry_rows, leg_row, new_generation, new_pool_row, record_row, tally_row
+from .rows import entry_rows, leg_row, new_generation, new_hold_row, new_pool_row, record_row, tally_row
 from .script import ScriptResult
 from .writing import write_back
 

@@ -1,4 +1,4 @@
-"""Rows to records and back: the one place that knows the order of columns, but for those of holds (`hold_rows`).
+"""Rows to records and back: the one place that knows the order of columns. Those of holds follow from their fields.
 
 Pure functions. Nothing here reads a clock, a file or a connection.
 """
@@ -6,8 +6,8 @@ Pure functions. Nothing here reads a clock, a file or a connection.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -16,12 +16,13 @@ from msgspec import structs
 from ...core.audit_rows import LegKey
 from ...core.codec import decode_entry, decode_outcome, encode_outcome
 from ...core.entries import Entry
+from ...core.fields import says_more
+from ...core.hold_columns import CHANGING, DERIVED, ERASED, HOLD, Row, row_of
 from ...core.keyed import SECRET as SECRET_BYTES
-from ...core.model import Line, Pool, Record
+from ...core.model import HeldLeg, Line, Pool, Record, StoredHold
 from ...core.outcomes import Done, Operation
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ...errors import EngineError
-from .driver import Row
 
 _special: Final = msgspec.json.Decoder(tuple[int, int, int, int | None, Line])
 _token: Final = msgspec.json.Decoder(str)
@@ -71,6 +72,65 @@ def pool_terms_row(pool: Pool) -> Row:
     """For `update_pool_terms`."""
     return (pool.closes, 1 if pool.archived else 0, pool.waiting, pool.last_number, pool.children, pool.per_account,
             pool.tenant, pool.id)  # fmt: skip
+
+
+_WHOLE: Final = frozenset({"account", "number", "above", "held_at", "fence"})
+"""What most holds do not have, or do not change. (Binding a None costs sqlite3 six times a text.)"""
+_PLAINLY: Final = tuple(name for name in CHANGING if name not in _WHOLE)
+_KEY: Final = ("tenant", "id")
+
+
+def _columns(names: Iterable[str], form: str) -> str:
+    return ", ".join(form.format(name) for name in names)
+
+
+PARTS: Final = {
+    "hold": _columns(HOLD, "h.{}"),
+    "new_hold": _columns((*HOLD, *DERIVED), "{}"),
+    "new_hold_values": _columns((*HOLD, *DERIVED), "?"),
+    "changed_hold": _columns((*_PLAINLY, *DERIVED), "{} = ?"),
+    "whole_changed_hold": _columns((*CHANGING, *DERIVED), "{} = ?"),
+    "erased_hold": _columns(ERASED, "{} = ?"),
+}
+"""The columns of holds in our statements."""
+
+_DERIVED: Final = ("open_", "*kept_row(hold)")
+HoldRow: TypeAlias = Callable[[StoredHold, int], Row]
+"""The second argument is whether anything is outstanding, 0 or 1."""
+new_hold_row: Final[HoldRow] = row_of("hold, open_", (*HOLD, *_DERIVED))
+"""For `insert_whole_holds` and `replace_holds`."""
+changed_hold_row: Final[HoldRow] = row_of("hold, open_", (*_PLAINLY, *_DERIVED, *_KEY))
+"""For `update_holds`."""
+whole_changed_hold_row: Final[HoldRow] = row_of("hold, open_", (*CHANGING, *_DERIVED, *_KEY))
+"""For `update_whole_holds`."""
+erased_hold_row: Final[Callable[[StoredHold], Row]] = row_of("hold", (*ERASED, *_KEY))
+"""For `rewrite_holds`."""
+
+
+def legs_text(legs: tuple[HeldLeg, ...]) -> str:
+    """Legs as JSON."""
+    return _encode(legs).decode()
+
+
+def plain_row(hold: StoredHold, legs: str) -> Row:
+    """For `insert_plain_holds`."""
+    return (hold.tenant, hold.id, legs, hold.owner_hash, hold.held_at, hold.fence, hold.deadline)
+
+
+def held_row(hold: StoredHold, legs: str, open_: int) -> Row:
+    """For `insert_holds`. `legs` is their text: holds that were placed together mostly share them."""
+    return (hold.tenant, hold.id, legs, hold.owner_hash, hold.held_at, hold.fence, hold.deadline,
+            open_, hold.version, hold.closes or 0, hold.actor or "", hold.correlation_id or "", hold.metadata or "",
+            hold.entity or "")  # fmt: skip
+
+
+_PLAIN: Final = ("deadline", "state", "version")
+is_more_than_plain: Final[Callable[[StoredHold], bool]] = says_more(StoredHold, _PLAIN)
+"""Whether a hold that is held has anything that `insert_plain_holds` leaves out."""
+is_more_than_held: Final[Callable[[StoredHold], bool]] = says_more(
+    StoredHold, (*_PLAIN, "closes", "actor", "correlation_id", "metadata", "entity")
+)
+"""The same of `insert_holds`."""
 
 
 def leg_of(row: Row) -> OpenLeg:

@@ -12,28 +12,26 @@ from ...core.bounds import Limits
 from ...core.model import HELD, MAX_SLOT, Pool, Slot, StoredHold
 from ...core.retention import retired_until
 from ...core.view import View
-from ..hold_columns import legs_text
 from .driver import Row, Statement
-from .hold_rows import (
+from .loading import LoadedBatch
+from .rows import (
     changed_hold_row,
+    entry_rows,
     held_row,
     is_more_than_held,
     is_more_than_plain,
-    new_hold_row,
-    plain_row,
-    whole_changed_hold_row,
-)
-from .loading import LoadedBatch
-from .rows import (
-    entry_rows,
     labelled_pool_row,
     leg_row,
+    legs_text,
+    new_hold_row,
     new_pool_row,
     operation_rows,
+    plain_row,
     pool_row,
     pool_terms_row,
     record_row,
     tally_row,
+    whole_changed_hold_row,
 )
 
 PRUNE_FEW = 20

@@ -14,7 +14,7 @@ from ...errors import HoldkitError
 from ..answers import Answer
 from ..journal import JournalEntry
 from ..queued_calls import Undo
-from ..tracing import MAX_LINKS, Tracer, about, is_recorded, linked, name_of, name_of_read, origin_of
+from ..tracing import MAX_LINKS, Tracer, about, is_recorded, linked, name_of_read, origin_of
 from ..workers import (
     AsyncSignal,
     AsyncWork,
@@ -56,7 +56,7 @@ class AsyncTracedExecutor(AsyncExecutor):
             return await self._sweep(command)
         if self.tracer.trace() is None:
             return await super().execute(command, tx, **more)
-        with self.tracer.call(name_of(command), about((command,))) as span:
+        with self.tracer.call(command.verb, about((command,))) as span:
             receipt = await super().execute(command, tx, **more)
             if receipt.hold is not None:
                 span.tell("holdkit.hold", receipt.hold.id)

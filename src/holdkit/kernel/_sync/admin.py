@@ -9,7 +9,8 @@ from typing import Any, Unpack
 import msgspec
 from msgspec.structs import replace
 
-from ...core.commands import ChangeLimits, Command, PutRecord, Ttl
+from ...core.command_kinds import Command
+from ...core.commands import ChangeLimits, PutRecord, Ttl
 from ...core.erasure import ERASURES, By, Erased
 from ...core.reading import ListTenants, ReadClock, ReadGeneration
 from ...core.searching import ListEntities

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
+from ...core.command_kinds import PoolCommand
 from ...core.commands import (
     ArchivePool,
     ConfirmHold,
@@ -19,7 +20,6 @@ from ...core.commands import (
     LimitPool,
     Overage,
     PlaceHold,
-    PoolCommand,
     ReleaseHold,
     RemovePool,
     ResizePool,

@@ -8,7 +8,8 @@ from threading import Semaphore
 
 from msgspec.structs import replace
 
-from ...core.commands import Command, CreatePool, Group
+from ...core.command_kinds import Command
+from ...core.commands import CreatePool, Group
 from ...core.import_ import Carried
 from ...core.lanes import lane_of_pool
 from ...core.outcomes import Done

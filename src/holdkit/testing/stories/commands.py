@@ -233,7 +233,8 @@ class CommandVerbs:
             arguments["id"] = reference.id if isinstance(reference, Hold) else reference
             if isinstance(reference, Hold) and statement.verb != "expire":
                 arguments.setdefault("token", reference.token)
-        return COMMANDS[statement.verb](**arguments)
+        command: AnyCommand = COMMANDS[statement.verb](**arguments)
+        return command
 
     def reference(self, statement: Statement, arguments: dict[str, Any]) -> Any:
         """What the statement names its hold by: the hold itself, its ticket, or only an id. Removes that from the

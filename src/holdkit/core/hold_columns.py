@@ -1,4 +1,4 @@
-"""Holds as rows: what the SQL engines derive from the fields of `StoredHold`. Pure functions, computed from the fields once."""
+"""Holds as rows: what engines that store columns derive from the fields of `StoredHold`, once, as pure functions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from ..core.fields import Fact, compiled, fields_that
-from ..core.ladders.retiring import keeping
-from ..core.model import HeldLeg, State, StoredHold
-from ..core.outstanding import Level
+from .fields import Fact, compiled, fields_that
+from .ladders.retiring import keeping
+from .model import HeldLeg, State, StoredHold
+from .outstanding import Level
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -25,17 +25,12 @@ decode_legs: Final = msgspec.json.Decoder(tuple[HeldLeg, ...]).decode
 decode_levels: Final = msgspec.json.Decoder(tuple[Level, ...]).decode
 _encode: Final = msgspec.json.Encoder().encode
 _STORED: Final = {
-    "legs": "legs_text(hold.legs)",
+    "legs": "encode(hold.legs).decode()",
     "state": "WORDS[hold.state]",
-    "above": "legs_text(hold.above) if hold.above else None",
+    "above": "encode(hold.above).decode() if hold.above else None",
 }
 """The columns that have another form than the field."""
 _READ: Final = {"legs": "legs({})", "state": "STATES[{}]", "above": "() if {0} is None else levels({0})"}
-
-
-def legs_text(legs: tuple[HeldLeg | Level, ...]) -> str:
-    """Legs, or pools above them, as JSON."""
-    return _encode(legs).decode()
 
 
 def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
@@ -45,23 +40,17 @@ def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
 
 
 def row_of(arguments: str, columns: Iterable[str], **names: object) -> Any:
-    """Return the function that makes a row: of these columns of the argument `hold`, or, for what is no field, of these expressions."""
+    """Return the function that makes a row of these columns of the argument `hold`; what is no field is an expression."""
     values = [_STORED.get(name, f"hold.{name}" if name in HOLD else name) for name in columns]
     words = {state: state.value for state in State}  # an exact str is bound several times faster than an enum
     return compiled(
-        arguments, f"({', '.join(values)},)", {"legs_text": legs_text, "WORDS": words, "kept_row": kept_row, **names}
+        arguments, f"({', '.join(values)},)", {"encode": _encode, "WORDS": words, "kept_row": kept_row, **names}
     )
 
 
 _read: Final = [_READ.get(name, "{}").format(f"row[{at}]") for at, name in enumerate(HOLD)]
+_names: Final = {"StoredHold": StoredHold, "legs": decode_legs, "levels": decode_levels}
 hold_of: Final[Callable[[Row], StoredHold]] = compiled(
-    "row",
-    f"StoredHold({', '.join(_read)})",
-    {
-        "StoredHold": StoredHold,
-        "STATES": {state.value: state for state in State},
-        "legs": decode_legs,
-        "levels": decode_levels,
-    },
+    "row", f"StoredHold({', '.join(_read)})", {**_names, "STATES": {state.value: state for state in State}}
 )
 """Return the hold of a row that begins with the columns `HOLD`."""
