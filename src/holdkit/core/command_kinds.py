@@ -53,6 +53,14 @@ class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True, g
     trace: str | None = None
     """The W3C trace context (`traceparent`) of the call, if somebody records it. The kernel sets it too."""
 
+    def __repr__(self) -> str:
+        """Show the fields that are not at their defaults, but never the token, which is a secret, nor the fingerprint of the payload."""
+        given = [(name, getattr(self, name)) for name in self.__struct_fields__ if name not in ("token", "fingerprint")]
+        shown = [
+            f"{name}={value!r}" for name, value in given if value is not None and value != "" and value is not False
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
 
 class PoolCommand(Command, frozen=True):
     """What commands about one pool have in common."""

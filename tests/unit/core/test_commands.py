@@ -43,3 +43,16 @@ def test_a_retry_key_covers_all_but_who_asks_and_how(verb: str) -> None:
     told = {*kind.__struct_fields__} - {"fingerprint", "legs"}
     free = {name for name in told if fingerprint(structs.replace(command, **{name: "another"})) == fingerprint(command)}
     assert free == (BESIDE | {"wait_slots", "offer_slots"} if verb == "hold" else BESIDE)
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_no_command_prints_its_token(verb: str) -> None:
+    kind = COMMANDS[verb]
+    given = {name: value for name, value in GIVEN.items() if name in kind.__struct_fields__}
+    if "token" in kind.__struct_fields__:
+        given["token"] = "a-secret-of-sixteen"
+    shown = repr(kind(**given))
+    assert shown.startswith(f"{kind.__name__}(")
+    assert "a-secret" not in shown
+    assert "None" not in shown
+    assert all(f"{name}=" in shown for name in given if name != "token")
