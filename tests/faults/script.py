@@ -191,7 +191,7 @@ def spelled(answer: Any) -> Answer:
         return {**answer.to_dict(), "token": answer.token, "position": answer.position, "uncovered": answer.uncovered}
     if isinstance(answer, holdkit.Refused):
         return {"refused": answer.reason, "details": msgspec.to_builtins(answer.details)}
-    return {"value": msgspec.to_builtins(answer)}
+    return {"value": msgspec.to_builtins(getattr(answer, "raw", answer))}
 
 
 @cache

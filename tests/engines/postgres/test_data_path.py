@@ -32,7 +32,7 @@ def test_a_server_on_this_machine_is_watched(migrated: Migrated) -> None:
         assert on_disk.data_size() > 1_000_000
     found = {one.name: one for one in examine(url)}
     assert "MiB free of" in found["disk space"].says
-    assert "choose quota_bytes=" in found["storage quota"].advice
+    assert "choose tenants.quota_bytes=" in found["storage quota"].advice
 
     async def main() -> None:
         async with in_process_app(url) as here:
@@ -54,7 +54,7 @@ def test_a_directory_that_our_role_may_not_know_is_not_watched(migrated: Migrate
                 assert path_of(engine) is None
             found = {one.name: one for one in examine(blind)}
             assert (found["disk space"].level, found["disk space"].says[:9]) == ("ok", "not known")
-            assert found["storage quota"].advice.startswith("choose as quota_bytes three quarters")
+            assert found["storage quota"].advice.startswith("choose as tenants.quota_bytes three quarters")
         finally:
             connection.execute(f"drop owned by {role}".encode())
             connection.execute(f"drop role {role}".encode())
