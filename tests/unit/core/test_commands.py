@@ -56,3 +56,9 @@ def test_no_command_prints_its_token(verb: str) -> None:
     assert "a-secret" not in shown
     assert "None" not in shown
     assert all(f"{name}=" in shown for name in given if name != "token")
+
+
+def test_what_few_commands_do() -> None:
+    assert {verb for verb, kind in COMMANDS.items() if kind.stores} == {"create_pool", "hold", "consume", "join"}
+    assert {verb for verb, kind in COMMANDS.items() if kind.frees} == {"confirm", "release", "leave", "return"}
+    assert {verb for verb, kind in COMMANDS.items() if kind.kept_by_hold} == {"confirm", "release"}

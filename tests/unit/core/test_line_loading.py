@@ -90,6 +90,7 @@ def wanted(world: World, *commands: AnyCommand, sweep: bool = False) -> dict[str
         ([release("x")], 6 + 1, 100),
         ([confirm("x", 1)], 6 + 1, 100),
         ([release("y")], 6 + 1, 100),
+        ([give_back("x")], 6 + 1, 100),
         ([release("x"), release("y")], 10 + 1, 100),
         ([release("z")], 2 + 1, 10 + 100),
         ([release("a")], 5 + 1 + 1, 100),
