@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 JOBS ?= 2
+# A third of a test's time is waiting for disks and processes: three workers keep two processors busy.
+TESTERS ?= 3
 SCORE ?= 93
 BIN := .venv/bin
 # Some images forbid Python to write bytecode files. Hundreds of tests start a Python, and each would compile everything
@@ -53,13 +55,13 @@ quick: $(READY) ## test core, kernel, faces and stories on memory and SQLite, in
 test: $(READY) ## run every test of the library; says what was skipped and why
 	@mkdir -p .build
 	@$(BIN)/python tools/ensure_programs.py
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -rs --junitxml=.build/junit.xml \
+	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal -rs --junitxml=.build/junit.xml \
 		$(foreach part,$(PROGRAMS),$(if $(findstring $(part),$(ARGS)),,--ignore=$(part))) $(ARGS)
 
 test-programs: $(READY) ## test the example applications in a browser, and the benchmarks
 	@mkdir -p .build
 	@$(BIN)/python tools/ensure_programs.py
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -rs --junitxml=.build/junit-programs.xml $(PROGRAMS) $(ARGS)
+	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal -rs --junitxml=.build/junit-programs.xml $(PROGRAMS) $(ARGS)
 
 steady: $(READY) ## run `make test` twice while four processes keep the processors busy
 	@$(BIN)/python -m tools.steady $(MAKE) test

@@ -287,7 +287,7 @@ def test_the_url_of_a_kernel_opens_it_again(postgres_url: str) -> None:
     migrate(postgres_url, schema="shop")
     with holdkit.connect(postgres_url, schema="shop") as hk:
         hk.create_pool("lamp", 3)
-        assert repr(hk) == f"<Kernel {postgres_url}&schema=shop>"
+        assert hk.url == f"{postgres_url}&schema=shop"
         with holdkit.connect(hk.url) as again:
             assert again.pool("lamp").total == 3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,10 +14,11 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from holdkit.core.model import SECOND
-from holdkit.core.reading import FindRecord
+from holdkit.core.reading import FindRecord, JournalRow, entry_of
 from holdkit.server.settings import Settings, Upkeep, Webhooks
 from holdkit.server.webhooks import runner
 from holdkit.server.webhooks.hooks import LEASES
+from holdkit.server.webhooks.sender import WebhookSender
 from holdkit.testing import FakeClock
 from tests.support.receivers import HANG, Receivers, eventually, receivers
 from tests.support.servers import InProcessApp, in_process_app
@@ -285,16 +286,31 @@ def test_an_interrupted_replay_continues_when_a_server_starts(tmp_path: Path) ->
 
 def test_an_idle_webhook_has_no_task_and_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "LINGER", 0.01)
+    taken, take = set[str](), WebhookSender._take
+
+    def noted(self: WebhookSender, rows: Sequence[JournalRow] | None) -> None:
+        take(self, rows)
+        taken.update(["the beginning"] if rows is None else [entry_of(row).subject for row in rows])
+
+    monkeypatch.setattr(WebhookSender, "_take", noted)
 
     async def main() -> None:
         async with scene() as (here, there, _hook):
+
+            async def of_another_tenant(names: str) -> None:
+                for name in names:
+                    await here.call("POST", "/v1/pools", {"id": name, "total": 1}, tenant="other")
+                await eventually(lambda: names[-1] in taken)
+
             await pool(here, "a")
             await there.until(lambda: there.subjects("/hook") == ["a"])
+            await eventually(lambda: "the beginning" in taken)
             (ours,) = here.running.webhook_sender._runners[""].values()
+            await of_another_tenant("m")  # the sender has looked at everything before it
             await eventually(lambda: ours._task is None)
-            for name in "bcd":  # of another tenant
-                await here.call("POST", "/v1/pools", {"id": name, "total": 1}, tenant="other")
-            assert ours._task is None
+            news = ours._news
+            await of_another_tenant("bcd")
+            assert (ours._task, ours._news) == (None, news)
             await pool(here, "e")
             await there.until(lambda: there.subjects("/hook") == ["a", "e"])
 
