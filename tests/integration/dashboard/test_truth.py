@@ -104,6 +104,9 @@ def test_the_badge_counts_hooks_that_fail_a_late_sweeper_and_what_verify_found(
         with sqlite3.connect(tmp_path / "holds.db") as tables:
             tables.execute("update holdkit_pools set held = 3 where id = 'gpu'")
         tables.close()
+        wait_until(
+            lambda: http.get(f"/v1/webhooks/{hook['id']}").json()["state"] == "failing"
+        )  # else the page looks again later
         page = tab.open("health")
         expect(page.get_by_role("img", name="1 thing needs attention")).to_be_visible()
         concerns = page.locator("[data-concerns]")
