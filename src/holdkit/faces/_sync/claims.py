@@ -31,7 +31,7 @@ from ...errors import (
     QuantityExceedsHold,
 )
 from ...kernel.answers import capacity_of, hold_of
-from ...kernel.context import Call, CallWithoutReason, one_call
+from ...kernel.context import Call, CallWithoutReason, check_reason, one_call
 from ...kernel.normalise import span
 from ...kernel.results import Hold
 from ...kernel.times import datetime_of
@@ -86,6 +86,7 @@ class Claims(ClaimReads):
         """Free a confirmed key, by its name: its account was closed, say. Needs no token, and is journaled as forced. Raises
         `NotConfirmed` if the key is not confirmed, or no longer, and `PartOfHold` if its hold has other legs: return that hold's
         units instead."""
+        check_reason(reason)
         return (self._free(claim_id(key_of(type, value)), {**call, "reason": reason})).claim
 
     # Helpers
