@@ -48,8 +48,8 @@ def catalog() -> None:
 @catalog.command()
 @tenant_options
 def faces(url: str | None, tenant: str, in_json: bool) -> int:
-    """List the kinds of data that this tenant has: claims, items, sections, calendars, budgets, rates, resources, sagas,
-    accounts.
+    """List the kinds of data that this tenant has: claims, items, sections, calendars, budgets, rates, resources,
+    sagas, accounts.
 
     \b
     Example:

@@ -118,7 +118,7 @@ NEXT: Final[dict[str, Hint]] = {
     "not_owner": Hint(
         "pass the Hold that hold() returned (one that was read has no token), or its ticket",
         "send the ticket in the header Holdkit-Ticket, or the token in the body",
-        "give the ticket that was printed when the hold was placed, or its id with --token; an operator uses --force and --reason",
+        "give the ticket that was printed for it, or its id with --token; an operator uses --force and --reason",
     ),
     "already_released": _everywhere("place a new hold"),
     "hold_expired": _everywhere("place a new hold"),
