@@ -162,13 +162,13 @@ def _already_claimed(blocking: Claim, refusal: InsufficientCapacity) -> AlreadyC
     confirmed, remaining = blocking.state is State.CONFIRMED, blocking.remaining
     deadline = None if confirmed or blocking.raw.hold is None else blocking.raw.hold.deadline
     duration = (
-        "for good"
+        " for good"
         if confirmed
-        else "and its hold has no deadline"
+        else ", and its hold has no deadline"
         if remaining is None
-        else f"for {remaining:g} s more"
+        else f" for another {remaining:g} s"
     )
-    message = f"{blocking.key!r} is taken, {duration}"
+    message = f"{blocking.key!r} is taken{duration}"
     if remaining == 0:
         message = (
             f"{blocking.key!r} was taken when this operation id was first used: to try again, use a new operation id"
