@@ -66,11 +66,13 @@ class Codemod(cst.CSTTransformer):
         if not isinstance(original_node, cst.BaseStatement | cst.SimpleStatementLine):
             return result
         marks = list(dict.fromkeys(self._pending.pop()))
-        if not marks or not hasattr(result, "leading_lines"):
+        first, *others = result if isinstance(result, cst.FlattenSentinel) else [result]
+        if not marks or not hasattr(first, "leading_lines"):
             return result
         self.marks += len(marks)
         lines = [cst.EmptyLine(comment=cst.Comment(MARK + mark)) for mark in marks]
-        return result.with_changes(leading_lines=[*result.leading_lines, *lines])
+        first = first.with_changes(leading_lines=[*first.leading_lines, *lines])
+        return cst.FlattenSentinel([first, *others]) if others else first
 
     def _mark(self, text: str) -> None:
         if self._pending:
@@ -115,6 +117,8 @@ class Codemod(cst.CSTTransformer):
                 if name != "units":
                     self._mark(f"{name} is gone: {GONE[name]}")
                 continue
+            if alias.asname is None and (new := FUNCTIONS.get(name)) in self.kinds.names:
+                self._mark(f"{name} is {new} now, and a variable of this file is called {new} too: rename the variable")
             module = f"holdkit.{HOMES[name]}" if name in HOMES else "holdkit"
             plain = alias.with_changes(name=cst.Name(FUNCTIONS.get(name, name)), comma=cst.MaybeSentinel.DEFAULT)
             by_module.setdefault(module, []).append(plain)
@@ -177,8 +181,10 @@ class Codemod(cst.CSTTransformer):
         if name == "units":
             values = [arg.value for arg in call.args] + [cst.Integer("1")] * (len(call.args) == 1)
             return cst.Tuple([cst.Element(value) for value in values])
+        if name in GONE and isinstance(call.func, cst.Name):
+            self._mark(f"{name} is gone: {GONE[name]}")
         if name in FUNCTIONS:
-            if isinstance(call.func, cst.Name):
+            if m.matches(call.func, m.Name(name)):  # an alias of the import stays
                 call = call.with_changes(func=cst.Name(FUNCTIONS[name]))
             return call
         return self._renamed(call, "owner", "token") if HOMES.get(name) == "commands" else call
@@ -384,7 +390,14 @@ def convert_markdown(text: str, *, names_only: bool = False) -> tuple[str, int]:
 def main(paths: list[str]) -> int:
     """Convert files, and all Python and Markdown files of folders. `--names-only`: only imports and `holdkit.…`."""
     names_only = "--names-only" in paths
-    for path in (Path(name) for name in paths if name != "--names-only"):
+    given = [Path(name) for name in paths if name != "--names-only"]
+    if missing := [str(path) for path in given if not path.exists()]:
+        print(f"there is no {', '.join(missing)}", file=sys.stderr)
+    elif not given:
+        print("usage: python -m tools.codemod_1_0 PATH...", file=sys.stderr)
+    if missing or not given:
+        return 2
+    for path in given:
         files = [path] if path.is_file() else sorted([*path.rglob("*.py"), *path.rglob("*.md")])
         for file in files:
             text = file.read_text("utf-8")

@@ -16,7 +16,7 @@ from typing import Final
 
 from holdkit import Limits
 from holdkit.core.bounds import BOUNDS
-from holdkit.core.limits import spelled
+from holdkit.core.values import spelled
 from holdkit.kernel import limits
 from holdkit.server.configuration import GROUPS, SETTINGS, written
 

@@ -12,11 +12,11 @@ export type Face =
 export const FACES: Record<Face, { title: string; about: string; view: string }> = {
   calendars: { title: "Calendars", about: "rooms by nights, or by times of day", view: "calendar" },
   budgets: { title: "Budgets", about: "estimates and actual amounts, by window and client", view: "budgets" },
-  rates: { title: "Rates", about: "so many per window and client", view: "rates" },
+  rates: { title: "Rates", about: "an amount per window, for each client", view: "rates" },
   resources: { title: "Resources", about: "capacity that an application answers, by key", view: "resources" },
   sections: { title: "Seats", about: "sections, each with a map of its seats", view: "section" },
-  accounts: { title: "Accounts", about: "who uses how much of which pool", view: "account" },
-  claims: { title: "Claims", about: "unique keys, each with one owner", view: "claims" },
+  accounts: { title: "Accounts", about: "what each account uses of each pool", view: "account" },
+  claims: { title: "Claims", about: "unique keys, each for one holder", view: "claims" },
   items: { title: "Items", about: "single things: available, held or confirmed", view: "items" },
   sagas: { title: "Sagas", about: "work in several steps", view: "sagas" },
 };

@@ -44,7 +44,7 @@ function KeyCard({ info, after }: { info: KeyInfo; after: () => void }) {
         </>
       }
       facts={[
-        ["used last", info.used_at ? moment(info.used_at) : "not known to be used"],
+        ["used last", info.used_at ? moment(info.used_at) : "no use recorded"],
         ["created", info.made_at && moment(info.made_at)],
         ["expires", info.expires_at && moment(info.expires_at)],
         ["revoked", info.revoked_at && moment(info.revoked_at)],

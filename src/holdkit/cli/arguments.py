@@ -50,13 +50,13 @@ limit_option: Callable[[Any], Any] = click.option(
 def say_next(next: str | None) -> None:
     """Say how the next page of a list is asked for, if there is one."""
     if next is not None:
-        click.echo(f"more may follow: go on with --after {shlex.quote(next)}", err=True)
+        click.echo(f"more may follow: continue with --after {shlex.quote(next)}", err=True)
 
 
 def goes_on(found: Sequence[object], limit: int, last: str) -> None:
     """Say where a list goes on that is as long as was asked for: after its last element."""
     if len(found) == limit:
-        click.echo(f"more may follow: go on with --after {shlex.quote(last)}", err=True)
+        click.echo(f"more may follow: continue with --after {shlex.quote(last)}", err=True)
 
 
 def placed_time(text: str) -> datetime | timedelta:

@@ -48,7 +48,8 @@ def catalog() -> None:
 @catalog.command()
 @tenant_options
 def faces(url: str | None, tenant: str, in_json: bool) -> int:
-    """Show of what there is anything: claims, items, sections, calendars, budgets, rates, resources, sagas, accounts.
+    """List the kinds of data that this tenant has: claims, items, sections, calendars, budgets, rates, resources,
+    sagas, accounts.
 
     \b
     Example:
@@ -192,5 +193,5 @@ def _counts(total: int, held: int, consumed: int, available: int, closes: Slot |
 def _goes_on(reached: str | None) -> int:
     """Say where a longer list goes on."""
     if reached is not None:
-        click.echo(f"there is more: go on with --after {shlex.quote(reached)}", err=True)
+        click.echo(f"there is more: continue with --after {shlex.quote(reached)}", err=True)
     return OK

@@ -237,7 +237,7 @@ def list_holds(
     url: str | None, tenant: str, in_json: bool, placed_from: datetime | timedelta | None,
     placed_to: datetime | timedelta | None, newest: bool, **filters: Any,
 ) -> int:  # fmt: skip
-    """List holds in order of id. Generated ids are in order of creation. A list that has not come to its end says where to go on.
+    """List holds in order of id. Generated ids are in order of creation. If there are more, it says how to continue.
 
     \b
     Example:
@@ -254,7 +254,7 @@ def list_holds(
         named = is_local(hk)
     if found.next is not None:
         click.echo(
-            f"more holds follow: go on with --{'before' if filters['before'] else 'after'} {found.next}", err=True
+            f"more holds follow: continue with --{'before' if filters['before'] else 'after'} {found.next}", err=True
         )
     Output(in_json).table(
         [hold_answer(one.raw, with_tenant=named) for one in found], HEADS, [row_of(one) for one in found]

@@ -63,12 +63,12 @@ def list_entries(
 @click.option("--subject", help="only entries about this hold, pool or record (kind/id)")
 @click.option("--actor", help="only entries of this actor")
 @click.option("--correlation-id", help="only entries with this correlation id")
-@click.option("--before", metavar="CURSOR", help="go on in front of this cursor, which the search before has printed")
+@click.option("--before", metavar="CURSOR", help="continue before this cursor, which the last search printed")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
 @click.option("--include-reserved", is_flag=True, help="with the changes of API keys, tenants and webhooks")
 @tenant_options
 def search(url: str | None, tenant: str, in_json: bool, before: str | None, limit: int, **filters: Any) -> int:
-    """Search the journal, newest entries first. One call searches a part of it, and says where to go on.
+    """Search the journal, newest entries first. One call searches a part of it, and says how to continue.
 
     \b
     Example:
@@ -85,7 +85,7 @@ def search(url: str | None, tenant: str, in_json: bool, before: str | None, limi
                 break
     _print(found, in_json)
     if older is not None:
-        click.echo(f"older entries were not searched: go on with --before {older}", err=True)
+        click.echo(f"older entries were not searched: continue with --before {older}", err=True)
     return OK
 
 
@@ -191,10 +191,10 @@ def _print(entries: Iterable[JournalEntry], in_json: bool) -> None:
 
 
 def _print_some(entries: list[JournalEntry], limit: int, in_json: bool) -> int:
-    """Entries, and where to go on if there are as many as were asked for."""
+    """Print entries, and how to continue if there are as many as `limit`."""
     _print(entries, in_json)
     if len(entries) == limit:
-        click.echo(f"more entries may follow: go on with --after {entries[-1].cursor}", err=True)
+        click.echo(f"more entries may follow: continue with --after {entries[-1].cursor}", err=True)
     return OK
 
 

@@ -169,7 +169,7 @@ def parked(url: str | None, in_json: bool, hook: str, after: str, limit: int) ->
     rows = [[f"{one.at:%Y-%m-%d %H:%M:%S}", one.id, one.why] for one in page]
     Output(in_json).table(page, ("at", "event", "why"), rows)
     if page.next is not None:
-        click.echo(f"more are parked: go on with --after {page.next}", err=True)
+        click.echo(f"more are parked: continue with --after {page.next}", err=True)
     return OK
 
 

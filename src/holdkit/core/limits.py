@@ -16,9 +16,9 @@ from ..errors import InvalidRequest
 from .bounds import BOUNDS, ERASED_NAMES, MEANING, Limits
 from .commands import ChangeLimits
 from .keyed import CLAIMS
-from .model import DAY, MAX_QUANTITY, SECOND, Leg, Record, RecordKey, Slot
+from .model import MAX_QUANTITY, Leg, Record, RecordKey, Slot
 from .retention import PastRetention
-from .values import for_faces, invalid, whole
+from .values import for_faces, invalid, spelled, whole
 
 LIMITS_KEY: Final[RecordKey] = ("", "~limits", "limits")
 """They belong to no tenant, and apply to all."""
@@ -91,14 +91,6 @@ def places_key(legs: tuple[Leg, ...]) -> bool:
 def for_keys(limits: Limits) -> str:
     """The message for a key that would be held longer than `max_claim_ttl`."""
     return f"must be at most {spelled(limits.max_claim_ttl)} for a key (max_claim_ttl)"
-
-
-def spelled(slots: Slot) -> str:
-    """An interval as text that is accepted as a ttl."""
-    for letter, unit in (("d", DAY), ("s", SECOND)):
-        if slots % unit == 0:
-            return f"{slots // unit}{letter}" if slots else "0s"
-    return f"{slots / 1_000:.12g}ms"
 
 
 def check_change(command: ChangeLimits, _limits: Limits, faces: bool) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from ..errors import InvalidRequest
 from .bounds import Limits
 from .codec import canonical_json
-from .model import MAX_QUANTITY, MAX_SLOT, SECOND
+from .model import DAY, MAX_QUANTITY, MAX_SLOT, SECOND, Slot
 from .trees import MAX_LEVELS, SEPARATOR
 
 MAX_ID: Final = 512
@@ -208,15 +208,23 @@ def _check_scalar(value: Any) -> None:
         raise invalid("metadata", "metadata_not_json", f"holds a {type(value).__name__}, which JSON cannot carry")
 
 
+def spelled(slots: Slot) -> str:
+    """An interval as text that is accepted as a ttl."""
+    for letter, unit in (("d", DAY), ("s", SECOND)):
+        if slots % unit == 0:
+            return f"{slots // unit}{letter}" if slots else "0s"
+    return f"{slots / 1_000:.12g}ms"
+
+
 def span(slots: object, field: str, limits: Limits) -> None:
     """An interval within the limits."""
     if type(slots) is not int:
         raise invalid(field, f"{field}_malformed", "must be seconds, a timedelta, or text such as '90s', '5m', '2h'")
     if slots < limits.min_ttl:
-        least = "more than 0" if limits.min_ttl <= 1 else f"at least {limits.min_ttl / SECOND:.12g} s"
+        least = "more than 0" if limits.min_ttl <= 1 else f"at least {spelled(limits.min_ttl)} (min_ttl)"
         raise invalid(field, f"{field}_too_short", f"must be {least}")
     if slots > limits.max_ttl:
-        raise invalid(field, f"{field}_too_long", f"must be at most {limits.max_ttl / SECOND:.12g} s")
+        raise invalid(field, f"{field}_too_long", f"must be at most {spelled(limits.max_ttl)} (max_ttl)")
 
 
 def json_text(value: object, field: str) -> None:

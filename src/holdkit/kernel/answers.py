@@ -255,7 +255,7 @@ def _message(refusal: Refusal) -> str:
     if refusal.reason == "quantity_exceeds_consumed":
         (short,) = refusal.shortfalls
         if short.label is not None:
-            return f"{short.label!r} is not confirmed, so there is nothing to return"
+            return f"{short.label!r} is not confirmed, so there is nothing to free"
         return (
             f"{_called(short.pool)} has {short.total} units consumed, and {short.available} of them come back like this, not "
             f"{short.requested}: units of a hold that is still kept come back by the hold, {NEXT['quantity_exceeds_consumed'].python}"

@@ -235,11 +235,15 @@ def call_fields(call: Call, tenant: str) -> dict[str, Any]:
     }
 
 
+def check_reason(reason: object) -> None:
+    """Raise if a forced call does not say why."""
+    if not isinstance(reason, str) or not reason.strip():
+        raise invalid("reason", "reason_required", "a forced call must say why: the reason is journaled")
+
+
 def forced_fields(reason: str, call: CallWithoutReason, fields_of: CallFields) -> dict[str, Any]:
     """Those fields for a call that passes a token or a limit: it must say why."""
-    say_why: object = reason
-    if not isinstance(say_why, str) or not say_why.strip():
-        raise invalid("reason", "reason_required", "a forced call must say why: the reason is journaled")
+    check_reason(reason)
     fields = Call(**call)  # type: ignore[typeddict-item]
     fields["reason"] = reason
     return {**fields_of(fields), "force": True}

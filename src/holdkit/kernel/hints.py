@@ -74,7 +74,7 @@ NEXT: Final[dict[str, Hint]] = {
     ),
     "operation_table_full": _or_raise("retry later", "max_operations"),
     "pool_exists": Hint(
-        "use resize_pool to change its total",
+        "use hk.admin.resize_pool to change its total",
         "change its total with PUT /v1/pools/{pool}",
         "change its total with holdkit pools resize",
     ),
@@ -88,13 +88,13 @@ NEXT: Final[dict[str, Hint]] = {
     ),
     "window_closed": _everywhere("request another window"),
     "pool_archived": Hint(
-        "use another pool, or reopen this one with unarchive_pool",
+        "use another pool, or reopen this one with hk.admin.unarchive_pool",
         "use another pool, or reopen this one with POST /v1/pools/{pool}/unarchive",
         "use another pool, or reopen this one with holdkit pools unarchive",
     ),
     "account_required": Hint("place it with account=", "name one in the field account", "name one with --account"),
     "pool_in_use": Hint(
-        "end them first, or use archive_pool",
+        "end them first, or use hk.admin.archive_pool",
         "end them first, or POST /v1/pools/{pool}/archive",
         "end them first, or use holdkit pools archive",
     ),
@@ -118,7 +118,7 @@ NEXT: Final[dict[str, Hint]] = {
     "not_owner": Hint(
         "pass the Hold that hold() returned (one that was read has no token), or its ticket",
         "send the ticket in the header Holdkit-Ticket, or the token in the body",
-        "give the ticket that was printed when it was placed, or its id with --token; an operator uses --force and --reason",
+        "give the ticket that was printed for it, or its id with --token; an operator uses --force and --reason",
     ),
     "already_released": _everywhere("place a new hold"),
     "hold_expired": _everywhere("place a new hold"),

@@ -221,7 +221,7 @@ def reference(value: Any, token: str | None) -> tuple[Any, str | None]:
                 raise invalid(
                     "hold",
                     "ticket_malformed",
-                    "the ticket is cut short or damaged: use the whole text that was given when it was placed",
+                    "the ticket is cut short or damaged: use the whole text that was given when the hold was placed",
                 )
             named = check_hold_id(hold_id(parts[0]), "hold")
             if token is not None and token != parts[1]:
@@ -243,7 +243,12 @@ def reference(value: Any, token: str | None) -> tuple[Any, str | None]:
 
 def presented(value: Any, verb: str) -> tuple[Any, str | None]:
     """Return id and token of a hold that a verb ends: a `Hold`, or its ticket. An id alone proves nothing."""
-    id, token = reference(value, None)
+    try:
+        id, token = reference(value, None)
+    except InvalidRequest as wrong:
+        if wrong.code == "hold_malformed":  # no id either: an id would not do
+            raise invalid("hold", "hold_malformed", "must be a Hold or its ticket") from None
+        raise
     if token is None and isinstance(value, str | UUID):
         raise invalid(
             "hold",

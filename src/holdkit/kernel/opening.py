@@ -91,7 +91,8 @@ def _open_embedded(
             "url", "url_unknown", "is the address of a server: open it with holdkit.client.connect(url, key=…)"
         )
     known = "memory://, sqlite:///file.db and postgresql://…"
-    raise invalid("url", "url_unknown", f"has the scheme {scheme!r}; known are {known}")
+    has = f"has the scheme {scheme!r}" if scheme else "has no scheme"
+    raise invalid("url", "url_unknown", f"{has}; known are {known}")
 
 
 def refuse_log(url: str) -> None:

@@ -190,10 +190,12 @@ class Request:
             return name
         given = raw.decode("latin-1").strip()
         parts = read_ticket(given)
-        if parts is None or name not in ("-", parts[0]):
-            raise Problem(
-                400, "ticket_malformed", "Holdkit-Ticket must be the ticket of the hold in the path, or of `-`"
-            )
+        if parts is None:
+            detail = "the ticket is cut short or damaged: send the whole text in Holdkit-Ticket"
+            raise Problem(400, "ticket_malformed", detail)
+        if name not in ("-", parts[0]):
+            detail = "the ticket belongs to another hold than the path names: write `-` in the path"
+            raise Problem(400, "ticket_malformed", detail)
         return given
 
     @property

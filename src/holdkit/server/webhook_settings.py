@@ -28,7 +28,7 @@ class Webhooks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attempts: Annotated[
         Count,
         Meta(
-            description="attempts at a time per process; first attempts, retries, and replays with tests have so many each"
+            description="attempts at a time per process, this many each for first attempts, retries, and replays with tests"
         ),
     ] = 64
     tenant_attempts: Annotated[Count, Meta(description="how many of them one tenant may have")] = 8

@@ -95,7 +95,7 @@ def test_a_line_is_joined_seen_and_left() -> None:
     assert [(one.number, one.account) for one in waiting] == [(1, "customer:1"), (2, "customer:2"), (3, "customer:3")]
     short = run("pools", "line", "show", "--limit", 1)
     assert short.out.splitlines()[1].split()[0] == "1"
-    assert short.err == "more may follow: go on with --after 1\n"
+    assert short.err == "more may follow: continue with --after 1\n"
     assert [one.number for one in each(HoldAnswer, "pools", "line", "show", "--after", 1)] == [2, 3]
     assert told(HoldNow, "release", tickets[0].ticket).state == "released"
     assert refusal("release", tickets[1].id).reason == "not_owner"
@@ -163,7 +163,7 @@ def test_what_else_there_was_before() -> None:
     assert [one.action for one in each(EntryAnswer, "journal", "list", "--limit", 2)] == ["pool.created", "hold.held"]
     for command in (("journal", "list"), ("history", held.id)):
         said = run(*command, "--limit", 2).err
-        assert said.startswith("more entries may follow: go on with --after ")
+        assert said.startswith("more entries may follow: continue with --after ")
         assert run(*command, "--after", said.split()[-1]).err == ""
         rest = [one.position for one in each(EntryAnswer, *command)[2:]]
         assert [one.position for one in each(EntryAnswer, *command, "--after", said.split()[-1])] == rest
@@ -200,7 +200,7 @@ def test_a_list_that_reached_its_limit_says_where_it_goes_on() -> None:
         for _ in everything:
             page = run(*command, "--limit", 1, *after)
             seen += page.out.splitlines()[1:]
-            after = shlex.split(page.err.removeprefix("more may follow: go on with "))
+            after = shlex.split(page.err.removeprefix("more may follow: continue with "))
         assert [line.split() for line in seen] == [line.split() for line in everything], command
 
 

@@ -92,14 +92,14 @@ def people() -> None:
     assert "calendars  yes" in run("admin", "catalog", "faces").out
     first = run("admin", "catalog", "names", "sections", "--limit", 1)
     assert first.out.splitlines() == ["sections", "balcony"]
-    assert first.err == "there is more: go on with --after balcony\n"
+    assert first.err == "there is more: continue with --after balcony\n"
     assert run("admin", "catalog", "names", "sections", "--after", "balcony").out.splitlines() == [
         "sections",
         "the stalls",
     ]
-    assert "go on with --after double" in run("admin", "catalog", "calendar", "inn", BEGIN, "--limit", 1).err
-    assert "go on with --after venue//left" in run("pools", "list", "--below", "venue", "--limit", 1).err
-    assert "go on with --after '" in run("admin", "catalog", "resources", "table", "--limit", 1).err, (
+    assert "continue with --after double" in run("admin", "catalog", "calendar", "inn", BEGIN, "--limit", 1).err
+    assert "continue with --after venue//left" in run("pools", "list", "--below", "venue", "--limit", 1).err
+    assert "continue with --after '" in run("admin", "catalog", "resources", "table", "--limit", 1).err, (
         "quoted for a shell"
     )
 

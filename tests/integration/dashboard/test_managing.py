@@ -146,7 +146,7 @@ def test_a_key_is_created_once_rotated_and_revoked(browser: Browser, tmp_path: P
         made = take_secret(page, "API key")
         till = page.locator("[data-key=till]")
         expect(till).to_have_count(1)
-        expect(till).to_contain_text("not known to be used")
+        expect(till).to_contain_text("no use recorded")
         with server.client(made) as theirs_now:
             assert theirs_now.get("/v1/whoami").json()["scope"] == "hold"
         rotate(till, dialog)

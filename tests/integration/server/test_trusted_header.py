@@ -152,6 +152,12 @@ def test_a_ticket_in_its_header_confirms_releases_and_extends() -> None:
         stranger = ticket(other["id"], "wrong")
         assert await use("/v1/holds/-/release", stranger, "g") == (403, "not_owner")
         assert await use("/v1/holds/-/release", "hk1.x", "h") == (400, "ticket_malformed")
+        for path, text, detail in (
+            ("-", other["ticket"][:-3], "the ticket is cut short or damaged"),
+            (hold["id"], other["ticket"], "the ticket belongs to another hold than the path names"),
+        ):
+            answer = await here.call("POST", f"/v1/holds/{path}/release", {}, op="m", headers={"Holdkit-Ticket": text})
+            assert detail in answer.json()["detail"]
         assert await use("/v1/holds/-/release", other["ticket"], "i", {"token": "z" * 32}) == (400, "invalid_request")
         assert await use("/v1/holds/-/release", other["ticket"], "j") == (200, "released")
         claim = (await here.call("POST", "/v1/claims", {"type": "t", "value": "v", "ttl": 60}, op="k")).json()

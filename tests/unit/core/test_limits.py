@@ -97,7 +97,7 @@ def test_a_command_that_was_checked_under_other_limits_is_checked_again() -> Non
     done(world.do(change(max_ttl=5)))
     stale = Group((place("a", "p", ttl=6), place("b", "p", ttl=5)), checked=0)
     refusal, granted = world.apply(stale)[0]
-    assert refusal == Invalid("ttl", "ttl_too_long", "must be at most 5e-06 s")
+    assert refusal == Invalid("ttl", "ttl_too_long", "must be at most 0.005ms (max_ttl)")
     assert said(granted) == "done"
     (trusted,) = world.apply(Group((place("c", "p", ttl=6),), checked=1))[0]
     assert said(trusted) == "done"  # whoever says that it fits has checked it

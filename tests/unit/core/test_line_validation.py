@@ -67,7 +67,8 @@ TABLE: list[tuple[type[Any], dict[str, Any], str, str, str]] = [
     (JoinLine, {"offer_slots": None}, "offer_ttl", "offer_ttl_required", SAY),
     *((JoinLine, {field: bad}, name, f"{name}_{code}", say)
       for field, name in (("ttl_slots", "ttl"), ("offer_slots", "offer_ttl"))
-      for bad, code, say in ((1, "too_short", "must be at least 2e-06 s"), (3_000_001, "too_long", "must be at most 3 s"),
+      for bad, code, say in ((1, "too_short", "must be at least 0.002ms (min_ttl)"),
+                             (3_000_001, "too_long", "must be at most 3s (max_ttl)"),
                              ("5m", "malformed", SPAN), (True, "malformed", SPAN), (1.5, "malformed", SPAN))),
     (PlaceHold, {"ttl_slots": None, "deadline": 9}, "ttl", "ttl_required",
      "a hold that may wait needs a ttl, which begins with its grant"),

@@ -245,7 +245,7 @@ def test_how_long_a_key_is_taken(store: Store) -> None:
     hk.confirm(hold, entity="user:1")
     found = hk.claims.get("email", "a@b.c")
     assert found.remaining is None
-    with pytest.raises(holdkit.AlreadyClaimed, match="for good") as confirmed:
+    with pytest.raises(holdkit.AlreadyClaimed, match="is taken for good") as confirmed:
         hk.claims.hold("email", "a@b.c", ttl=60)
     told = confirmed.value
     assert (told.transient, told.remaining, told.deadline) == (False, None, None)

@@ -396,7 +396,7 @@ def test_a_file_may_have_memory_in_its_name(tmp_path: Path) -> None:
 def test_limits_of_the_engine_are_kept(world: tuple[Any, WatchedEngine]) -> None:
     with holdkit.connect("memory://", clock=FakeClock(), limits=Limits(min_ttl="10s", max_legs=2)) as hk:
         hk.create_pool("p", 1)
-        with pytest.raises(InvalidRequest, match="at least 10 s"):
+        with pytest.raises(InvalidRequest, match="at least 10s"):
             hk.hold("p", 1, ttl=9)
         with pytest.raises(InvalidRequest, match="at most 2 are allowed"):
             hk.hold(["a", "b", "c"], ttl=60)

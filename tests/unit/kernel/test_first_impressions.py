@@ -111,3 +111,30 @@ def test_async_kernels_close_under_the_same_name() -> None:
         assert hk._executor.closed
 
     asyncio.run(main())
+
+
+def test_messages_advise_what_works() -> None:
+    for url in ("holds.db", ""):
+        with pytest.raises(holdkit.InvalidRequest, match="has no scheme; known are memory://"):
+            holdkit.connect(url)
+    with holdkit.connect("memory://", clock=FakeClock()) as hk:
+        hk.create_pool("p", total=5)
+        with pytest.raises(holdkit.errors.PoolExists, match=r"use hk\.admin\.resize_pool"):
+            hk.create_pool("p", total=9)
+        with pytest.raises(holdkit.InvalidRequest, match=r"at most 30d \(max_ttl\)"):
+            hk.hold("p", 1, ttl="31d")
+        with pytest.raises(holdkit.InvalidRequest, match="must be a Hold or its ticket"):
+            hk.confirm("nonsense")
+
+
+@pytest.mark.parametrize("reason", ["", " ", None])
+def test_freeing_needs_a_reason(reason: str) -> None:
+    with holdkit.connect("memory://", clock=FakeClock()) as hk:
+        hk.items.add(["a"])
+        hk.consume(holdkit.items("a"))
+        hk.confirm(hk.claims.hold("email", "a@b.c", ttl=60))
+        with pytest.raises(holdkit.InvalidRequest, match="reason: a forced call must say why"):
+            hk.items.free(["a"], reason=reason)
+        with pytest.raises(holdkit.InvalidRequest, match="reason: a forced call must say why"):
+            hk.claims.free("email", "a@b.c", reason=reason)
+        assert (hk.items.get(["a"])[0].state, hk.claims.is_taken("email", "a@b.c")) == ("confirmed", True)

@@ -138,6 +138,30 @@ def test_imports_go_to_the_submodules() -> None:
     )
 
 
+def test_a_variable_with_the_new_name_of_an_import_is_named() -> None:
+    source = "from holdkit import connect, key\nhk = connect()\nclaim = hk.get(id)\nhk.hold([key('a', 'b')], ttl=1)\n"
+    converted, marks = convert(source)
+    assert converted.startswith(f"{MARK}key is claim now, and a variable of this file is called claim too")
+    assert marks == 1
+    assert convert(source.replace("claim = ", "seen = "))[1] == 0
+    converted, marks = convert(source.replace("key\n", "key as k\n").replace("[key(", "[k("))
+    assert ("claim as k" in converted, "[k('a', 'b')]" in converted, marks) == (True, True, 0)
+
+
+def test_what_is_gone_is_named_where_it_was_imported_and_where_it_is_called() -> None:
+    calls = "import holdkit\nhk = holdkit.connect()\nhk.hold('a', ttl=span('5m'))\n"
+    mark = f"{MARK}span is gone: there is no replacement: pass the ttl itself\n"
+    call = f"import holdkit\nhk = holdkit.connect()\n{mark}hk.hold('a', ttl=span('5m'))\n"
+    assert convert(f"from holdkit import span\n{calls}") == (call, 1)
+    assert convert(f"from holdkit import Hold, span\n{calls}") == (f"{mark}from holdkit import Hold\n{call}", 2)
+
+
+@pytest.mark.parametrize("paths", [[], ["--names-only"], ["missing.py"]])
+def test_a_run_without_files_fails(paths: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(paths) == 2
+    assert ("missing.py" if "missing.py" in paths else "PATH...") in capsys.readouterr().err
+
+
 def test_a_module_that_gets_a_ticket_imports_holdkit() -> None:
     source = "import os\nfrom holdkit import connect\nhk = connect()\nhk.confirm(id, owner=o)\n"
     assert convert(source)[0] == (

@@ -173,7 +173,7 @@ class Guards:
         return ended
 
     def _learn_ends(self, ends: int, ended: int) -> None:
-        """Of so many holds so many were ended."""
+        """Record how often guarded ends miss."""
         self._vain = 0 if 2 * ended >= ends else self._vain + 1
         if self._vain >= VAIN:
             self._pause_for(ANY_POOL, PAUSES["pool"])

@@ -35,7 +35,7 @@ from ...core.values import MAX_TOKEN
 from ...errors import HoldNotFound, HoldRetired, Overloaded, PartOfHold, PoolNotFound, Refused
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
-from ...kernel.context import Call, CallFields, CallWithoutReason, one_call
+from ...kernel.context import Call, CallFields, CallWithoutReason, check_reason, one_call
 from ...kernel.normalise import Legs
 from ...kernel.prepare import guarded, op_within
 from ...kernel.results import Hold, Page
@@ -148,6 +148,7 @@ class AsyncItems:
         """Make confirmed items available again, all of these or none: for sales that were cancelled. Needs no token, and is
         journaled as forced. Raises `QuantityExceedsConsumed` if an item is not confirmed, and `PartOfHold` if its hold has
         anything but items: return that hold's units instead."""
+        check_reason(reason)
         around: Call = {**call, "reason": reason}
         legs, fields, tx = item_legs(ids), self._call_fields(around), call.get("tx")
         plan: list[AnyCommand] = []

@@ -31,7 +31,7 @@ from ...errors import (
     QuantityExceedsHold,
 )
 from ...kernel.answers import capacity_of, hold_of
-from ...kernel.context import Call, CallWithoutReason, one_call
+from ...kernel.context import Call, CallWithoutReason, check_reason, one_call
 from ...kernel.normalise import span
 from ...kernel.results import Hold
 from ...kernel.times import datetime_of
@@ -86,6 +86,7 @@ class Claims(ClaimReads):
         """Free a confirmed key, by its name: its account was closed, say. Needs no token, and is journaled as forced. Raises
         `NotConfirmed` if the key is not confirmed, or no longer, and `PartOfHold` if its hold has other legs: return that hold's
         units instead."""
+        check_reason(reason)
         return (self._free(claim_id(key_of(type, value)), {**call, "reason": reason})).claim
 
     # Helpers
@@ -162,13 +163,13 @@ def _already_claimed(blocking: Claim, refusal: InsufficientCapacity) -> AlreadyC
     confirmed, remaining = blocking.state is State.CONFIRMED, blocking.remaining
     deadline = None if confirmed or blocking.raw.hold is None else blocking.raw.hold.deadline
     duration = (
-        "for good"
+        " for good"
         if confirmed
-        else "and its hold has no deadline"
+        else ", and its hold has no deadline"
         if remaining is None
-        else f"for {remaining:g} s more"
+        else f" for another {remaining:g} s"
     )
-    message = f"{blocking.key!r} is taken, {duration}"
+    message = f"{blocking.key!r} is taken{duration}"
     if remaining == 0:
         message = (
             f"{blocking.key!r} was taken when this operation id was first used: to try again, use a new operation id"
