@@ -8,6 +8,7 @@ lane, of which PostgreSQL has two here.
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -153,13 +154,24 @@ def another_actor(lines: list[ArchivedLine], name: str = "someone") -> list[Arch
 
 
 def same_size(of: Files, file: ArchiveFile) -> None:
-    """Another actor, chosen so that the compressed file has the size that it had."""
-    lines, size = list(read_archive_file(file)), file.path.stat().st_size
-    for number in range(33, 10_000):  # of these there is none yet
-        forged = of.rewrite(file, lambda _, name=f"user:{number}": another_actor(lines, name))  # type: ignore[misc]
-        if forged.path.stat().st_size == size:
-            return
-    raise AssertionError("no name gives that size")
+    """One actor for all entries, which compresses better, and a name in the gzip header that makes the file as long as it was."""
+    size = file.size
+    forged = of.rewrite(file, one_actor)
+    missing = size - forged.size
+    assert missing > 0, "the forged file is shorter"
+    bytes_of(forged, lambda data: data[:3] + b"\x08" + data[4:10] + b"x" * (missing - 1) + b"\0" + data[10:])
+    assert forged.size == size
+
+
+def one_actor(lines: list[ArchivedLine]) -> list[ArchivedLine]:
+    """The same short actor in every entry that has one."""
+    named = re.compile(r'"actor":"[^"]*"')
+    return [
+        archived_entry(structs.replace(line.row, text=named.sub('"actor":"u"', line.text)))
+        if isinstance(line, ArchivedEntry)
+        else line
+        for line in lines
+    ]
 
 
 def two_swapped(lines: list[ArchivedLine]) -> list[ArchivedLine]:
@@ -276,7 +288,7 @@ FORGERIES: dict[str, Callable[[Files], object]] = {
     # entries
     "another actor in an old one": lambda of: of.rewrite(of.old, another_actor),
     "another actor in the newest": lambda of: of.rewrite(of.newest, another_actor),
-    "another actor in the newest, of the same size": lambda of: same_size(of, of.newest),
+    "one actor in the newest, of the same size": lambda of: same_size(of, of.newest),
     "two entries swapped in the newest": lambda of: of.rewrite(of.newest, two_swapped),
 }
 SEAL_FORGERIES: dict[str, Callable[[Files], object]] = {
