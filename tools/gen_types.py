@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from holdkit.operations import OPERATIONS
 from holdkit.server.openapi import document
-from holdkit.server.routes import ROUTES
 
 TARGET = Path(__file__).resolve().parent.parent / "dashboard/src/types.ts"
 HEAD = "/** The server's answers. Written by tools/gen_types.py from the OpenAPI document: run `make gen`, do not edit. */\n"
@@ -129,7 +129,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only check that the file is current")
     check = parser.parse_args().check
-    made = typescript(document(ROUTES))
+    made = typescript(document(OPERATIONS))
     if TARGET.exists() and TARGET.read_text("utf-8") == made:
         return 0
     if check:

@@ -64,11 +64,11 @@ _link = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are written here."""
+    from holdkit.operations import OPERATIONS
     from holdkit.server.openapi import openapi_json
-    from holdkit.server.routes import ROUTES
 
     readme = (ROOT / "README.md").read_text("utf-8").replace("](docs/", "](")
-    openapi = openapi_json(ROUTES)
+    openapi = openapi_json(OPERATIONS)
     pages = {
         "index.md": readme,
         "reference/openapi.json": openapi.decode(),
@@ -149,13 +149,15 @@ def routes(whole: dict[str, Any]) -> str:
     for path, operations in whole["paths"].items():
         for method, operation in operations.items():
             if method in METHODS:
-                tag = (operation.get("tags") or ["other"])[0]
+                tag = operation["tags"][0]
+                if tag == "internal":
+                    continue
                 tags.setdefault(tag, []).append(_route(method, path, operation))
     head = (
         "# Routes\n\nWritten from the [OpenAPI document](openapi.json), which a server offers at `/v1/openapi.json` and shows at "
         "`/docs`. [HTTP](../http.md) explains how the routes work together.\n"
     )
-    table = "| Route | What it does | Takes | Answers |\n|---|---|---|---|\n"
+    table = "| Operation | What it does | Takes | Answers |\n|---|---|---|---|\n"
     return head + "".join(f"\n## {tag.capitalize()}\n\n{table}{''.join(rows)}" for tag, rows in tags.items())
 
 

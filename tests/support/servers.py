@@ -97,7 +97,7 @@ class InProcessApp:
         route = None if methods is None else methods.get(request.method)
         if route is not None:
             declared = [reason for reasons in reasons_of(route).values() for reason in reasons]
-            assert answer.json()["reason"] in declared, f"{route.kind} does not declare {answer.json()['reason']}"
+            assert answer.json()["reason"] in declared, f"{route.name} does not declare {answer.json()['reason']}"
 
 
 @asynccontextmanager

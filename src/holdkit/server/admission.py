@@ -16,6 +16,7 @@ from typing import Final
 from ..core.validation import invalid
 from ..errors import HoldkitError
 from ..faces._async.kernel import AsyncKernel
+from ..operations import Operation
 from ..wire.problems import Problem
 from ._async.keystore import AsyncKeys
 from ._async.tenants import AsyncTenants
@@ -26,7 +27,6 @@ from .keys import StoredKey, admits, allows, hash_secret, read_key
 from .positions import PlainPositions, SealedPositions
 from .rates import Rates
 from .request import Caller, Scope
-from .routing import Route
 from .settings import Settings
 
 log = logging.getLogger("holdkit.server")
@@ -92,9 +92,9 @@ class Admission:
         """Whether there is no API key at all."""
         return not self.directory.keys
 
-    def allowed(self, headers: dict[bytes, bytes], route: Route) -> Caller:
-        """The caller, if it may call this route now; raises `Problem` otherwise. Its rate is neither checked nor charged."""
-        needed = route.scope
+    def allowed(self, headers: dict[bytes, bytes], operation: Operation) -> Caller:
+        """The caller, if it may call this operation now; raises `Problem` otherwise. Its rate is neither checked nor charged."""
+        needed = operation.scope
         assert needed is not None
         caller = self._anonymous if self._settings.open else self._authenticated(headers.get(b"authorization"))
         if caller.tenant in self.directory.disabled:
@@ -102,8 +102,8 @@ class Admission:
         if not allows(caller.scope, needed):
             raise Problem(403, "scope_too_small", f"this needs an API key with scope {needed}")
         if caller.limit is not None:
-            caller.limit.admit(route.kind)
-        if route.operator:
+            caller.limit.admit(operation.name)
+        if operation.operator:
             operators_only(caller)
         return caller
 

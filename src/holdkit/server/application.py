@@ -22,6 +22,7 @@ from ..kernel._async.background import AsyncSweeper
 from ..kernel.measures import Measure, allowed_pools, read_pool_measures
 from ..kernel.seals import Sealing
 from ..kernel.tracing import Tracer
+from ..operations import OPERATIONS
 from ..wire.fields import at
 from ._async.keystore import AsyncKeys
 from ._async.tenants import AsyncTenants
@@ -39,7 +40,6 @@ from .quotas import Quotas
 from .request import Receive, Request, Scope, Send
 from .rollups import Rollups
 from .room import Room, open_room
-from .routes import ROUTES
 from .routing import Table
 from .settings import Journal, Settings, secret_from_environment
 from .static import Static
@@ -111,7 +111,7 @@ class Running:
     def openapi(self) -> bytes:
         """The OpenAPI document, built once."""
         if self._openapi is None:
-            self._openapi = openapi_json(self.table.routes)
+            self._openapi = openapi_json(OPERATIONS)
         return self._openapi
 
     def numbers(self) -> dict[str, Any]:
@@ -187,7 +187,7 @@ class Application:
         self.settings = settings or Settings()
         self.requests = self.settings.requests
         self._pepper = secret_from_environment() if pepper is None else pepper
-        self.table = Table(ROUTES)
+        self.table = Table(OPERATIONS)
         self.static = Static()
         self.running: Running | None = None
         self.failed: HoldkitError | None = None

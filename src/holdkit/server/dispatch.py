@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from ..errors import HoldkitError, InvalidRequest, OperationConflict, Overloaded, Refused
 from ..kernel.answers import BatchTooLarge
+from ..operations import Operation
 from ..wire.fields import at
 from ..wire.headers import given_id
 from ..wire.problems import STORED, Problem, problem_body, problem_headers, problem_of
@@ -34,7 +35,8 @@ from .request import (
     refuse_tickets,
 )
 from .room import check_room
-from .routing import Route, segments_of
+from .routes import HANDLERS
+from .routing import segments_of
 from .streams import events
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ log = logging.getLogger("holdkit.server")
 STRANGERS: Final = "\0"
 """Callers of routes that need no API key: together they have one tenant's share. No tenant can have this name."""
 STREAMED: Final = {"events": events, "place_events": place_events, "export_tenant": export_tenant}
-"""Routes that send their answer themselves, part by part."""
+"""Operations that send their answer themselves, part by part."""
 _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 _NO_STORE: Final = (b"cache-control", b"no-store")
 _PROCESS: Final = secrets.token_hex(5)
@@ -105,7 +107,7 @@ def _pools_named(request: Request) -> list[str]:
 
 
 async def _handle(application: Application, request: Request, send: Send) -> Answer | None:
-    """Find the route, then admit the caller and answer."""
+    """Find the operation, then admit the caller and answer."""
     scope = request.scope
     request.headers = read_headers(scope["headers"], application.requests.max_headers)
     request.id = given_id(request.headers.get(b"x-request-id")) or request.id
@@ -121,35 +123,35 @@ async def _handle(application: Application, request: Request, send: Send) -> Ans
             request.kind = "static"
             return application.static.find(segments, request.headers)
         raise Problem(404, "not_found", "there is no such path: see /v1/openapi.json")
-    route = _route(methods, scope["method"])
-    request.kind = route.kind
+    operation = _operation(methods, scope["method"])
+    request.kind = operation.name
     if request.names:
         refuse_tickets(request.names)
     if application.running is None:
         raise Problem(503, "not_started", "the application is not running: enter its lifespan in the host's lifespan")
-    return await _answer(application.running, route, request, send)
+    return await _answer(application.running, operation, request, send)
 
 
-def _route(methods: dict[str, Route], method: str) -> Route:
-    route = methods.get("GET" if method == "HEAD" else method)
-    if route is None:
+def _operation(methods: dict[str, Operation], method: str) -> Operation:
+    operation = methods.get("GET" if method == "HEAD" else method)
+    if operation is None:
         allowed = ", ".join(sorted(methods))
         raise Problem(405, "method_not_allowed", f"this path allows {allowed}", allow=allowed)
-    return route
+    return operation
 
 
-async def _answer(running: Running, route: Route, request: Request, send: Send) -> Answer | None:
+async def _answer(running: Running, operation: Operation, request: Request, send: Send) -> Answer | None:
     requests = running.requests
-    request.route, request.running = route, running
-    if running.stopping.is_set() and route.scope is not None:
+    request.operation, request.running = operation, running
+    if running.stopping.is_set() and operation.scope is not None:
         raise Problem(503, "stopping", "the server is shutting down: retry on another server or later", retry_after=1.0)
     if running.settings.open:
         _check_host(request)
-    tenant = _admit(running, route, request)
-    request.query = read_query(request.scope["query_string"], route.query, requests)
+    tenant = _admit(running, operation, request)
+    request.query = read_query(request.scope["query_string"], operation.query, requests)
     if getattr(request.query, "all_tenants", False):
         operators_only(request.caller)
-    streamed = STREAMED.get(route.kind)
+    streamed = STREAMED.get(operation.name)
     if streamed is not None:
         if request.caller.limit is not None:
             with running.timeouts.limit(requests.timeout):
@@ -160,7 +162,7 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
     running.in_work_of[tenant] = running.in_work_of.get(tenant, 0) + 1
     running.idle.clear()
     try:
-        return _stamped(await _work(route, request, requests.timeout), request)
+        return _stamped(await _work(operation, request, requests.timeout), request)
     except Exception as error:
         if not _kernel_has_seen(error):
             request.settle()
@@ -180,12 +182,12 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
             running.idle.set()
 
 
-def _admit(running: Running, route: Route, request: Request) -> str:
+def _admit(running: Running, operation: Operation, request: Request) -> str:
     """Admit the caller, within its rate and its share of the requests at a time; return whose share that is."""
     tenant = STRANGERS
-    if route.scope is not None:
-        caller = request.caller = running.admission.allowed(request.headers, route)
-        tenant, request.unlimited = caller.tenant, caller.operator and route.administers
+    if operation.scope is not None:
+        caller = request.caller = running.admission.allowed(request.headers, operation)
+        tenant, request.unlimited = caller.tenant, caller.operator and operation.administers
         if not request.unlimited:
             running.admission.rates.admit(caller.id, tenant)
         if running.admission.trusted:
@@ -209,20 +211,20 @@ def _kernel_has_seen(error: Exception) -> bool:
     )  # of a conflict it has looked up the key, and nothing else
 
 
-async def _work(route: Route, request: Request, seconds: float) -> Answer | None:
+async def _work(operation: Operation, request: Request, seconds: float) -> Answer | None:
     running = request.running
-    if b"if-match" in request.headers and not route.precondition:
+    if b"if-match" in request.headers and not operation.precondition:
         raise Problem(400, "if_match_unsupported", "If-Match is not supported here: a hold is protected by its token")
-    await _read_body(route, request)
-    if route.scope is not None and request.caller.limit is not None:
+    await _read_body(operation, request)
+    if operation.scope is not None and request.caller.limit is not None:
         with running.timeouts.limit(seconds):
             await request.caller.limit.check(request)
-    if route.changes and running.pacing.costly(request.caller.tenant, request.cost.tokens):
-        return await _in_turn(route, request, seconds)
-    return await _decide(route, request, seconds)
+    if operation.changes and running.pacing.costly(request.caller.tenant, request.cost.tokens):
+        return await _in_turn(operation, request, seconds)
+    return await _decide(operation, request, seconds)
 
 
-async def _in_turn(route: Route, request: Request, seconds: float) -> Answer | None:
+async def _in_turn(operation: Operation, request: Request, seconds: float) -> Answer | None:
     """A costly request waits for its turn first; if that takes too long, nothing of it was done."""
     running, tenant = request.running, request.caller.tenant
     try:
@@ -232,19 +234,19 @@ async def _in_turn(route: Route, request: Request, seconds: float) -> Answer | N
         detail = "the server is processing large requests of other tenants: retry later"
         raise Problem(503, "overloaded", detail, retry_after=1.0) from None
     try:
-        return await _decide(route, request, seconds)
+        return await _decide(operation, request, seconds)
     finally:
         running.pacing.end(tenant, began)
 
 
-async def _decide(route: Route, request: Request, seconds: float) -> Answer | None:
+async def _decide(operation: Operation, request: Request, seconds: float) -> Answer | None:
     running = request.running
-    op = request.op if route.retry_key is not None else None
+    op = request.op if operation.retry_key is not None else None
     if op is None:
-        if route.retry_key == "required":
+        if operation.retry_key == "required":
             raise Problem(400, "idempotency_key_required", "send an Idempotency-Key header, so that a retry is safe")
         with running.timeouts.limit(seconds):
-            return await route.handler(request)
+            return await HANDLERS[operation.name](request)
     key = (request.caller.tenant, op)
     if key in running.keys_in_flight:
         detail = "another request with this Idempotency-Key is being processed: retry later"
@@ -252,37 +254,37 @@ async def _decide(route: Route, request: Request, seconds: float) -> Answer | No
     running.keys_in_flight.add(key)
     try:
         with running.timeouts.limit(seconds):
-            return await route.handler(request)
+            return await HANDLERS[operation.name](request)
     finally:
         running.keys_in_flight.discard(key)
 
 
 def _stamped(answer: Answer | None, request: Request) -> Answer | None:
     """Add the durability header to the answer of a change."""
-    if answer is not None and request.route.changes:
+    if answer is not None and request.operation.changes:
         answer.headers = (*answer.headers, (DURABILITY, request.kernel._executor.durability.encode()))
     return answer
 
 
-async def _read_body(route: Route, request: Request) -> None:
+async def _read_body(operation: Operation, request: Request) -> None:
     requests = request.running.requests
-    if route.method == "GET":
+    if operation.method == "GET":
         return
     raw = await read_body(request.receive, request.headers, requests, request.running.timeouts)
     if not request.unlimited:
         request.running.admission.rates.read(request.caller.tenant, len(raw))
-    if route.body is None:
+    if operation.body is None:
         if raw.strip() not in (b"", b"{}"):
             raise Problem(400, "body_unexpected", "this route takes no body")
         return
-    if not raw and route.body_optional:
+    if not raw and operation.body_optional:
         raw = b"{}"
     elif request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise Problem(415, "content_type_unknown", "send Content-Type: application/json")
-    request.body = decode_body(raw, route.body, requests)
+    request.body = decode_body(raw, operation.body, requests)
     cost = cost_of(request.body, len(raw))
     request.reserve(cost)
-    if route.changes:
+    if operation.changes:
         await check_room(request)
         request.estimate(cost.commands, len(raw))
 

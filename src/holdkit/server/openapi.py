@@ -3,64 +3,51 @@ cannot differ from what is served."""
 
 from __future__ import annotations
 
-import inspect
 import re
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from ..engines.durability import LEVELS
+from ..operations import Operation
 from ..wire.holds import HoldNow
 from ..wire.journal import EntryAnswer
 from ..wire.pools import PoolNow
 from ..wire.problems import TITLES, ProblemAnswer, title_of
 from ..wire.stats import Bye, Hello, Summary
-from .reasons import REASONS, UNKNOWN, meaning_of, reasons_of, status_of, takes_ticket
-from .routing import Route
+from .reasons import REASONS, UNKNOWN, meaning_of, reasons_of, status_of
 from .schemas import REF, hook, schemas_of
 
 _variable: Final = re.compile(r"\{(\w+)\}")
 
 TAGS: Final = {
-    "Pools": "Limited quantities of something.",
-    "Holds": "Units of pools, held until a deadline, and then confirmed, released or expired.",
-    "Claims": "Unique keys with a deadline, confirmed for an entity.",
-    "Items": "Single things, each available, held or spent.",
-    "Sagas": "Work in several steps, as its application runs it; read here, or ended by hand.",
-    "Budgets": "Allowances per window and client, stored under a name.",
-    "Windows": "Pools of the rates, budgets and calendars that applications define.",
-    "Faces": "What faces have stored, by name.",
-    "Records": "Small documents beside the holds.",
-    "Journal": "Every change, in order; cursors and streams.",
-    "Keys": "API keys, and the caller that a key belongs to.",
-    "Webhooks": "Journal entries, delivered to a URL.",
-    "Tenants": "All tenants, for operators.",
-    "System": "Health, statistics, limits and maintenance.",
+    "holds": "Units of pools, held until a deadline, and then confirmed, released or expired.",
+    "pools": "Limited quantities of something.",
+    "claims": "Unique keys with a deadline, confirmed for an entity.",
+    "items": "Single things, each available, held or confirmed.",
+    "seats": "Items with a place in a section.",
+    "budgets": "Allowances per window and client, stored under a name.",
+    "accounts": "What each customer has.",
+    "sagas": "Work in several steps, as its application runs it; read here, or ended by hand.",
+    "journal": "Every change, in order; cursors and streams.",
+    "keys": "API keys, and the caller that a key belongs to.",
+    "webhooks": "Journal entries, delivered to a URL.",
+    "admin": "Tenants, limits, maintenance and finding, for operators.",
+    "system": "Health, metrics and statistics.",
+    "internal": "For the Python client: it may change with any release.",
 }
-_TAG_OF: Final = {
-    "consume": "Holds",
-    "batch": "Holds",
-    "cursor": "Journal",
-    "cursors": "Journal",
-    "events": "Journal",
-    "whoami": "Keys",
-    "calendars": "Windows",
-    "faces": "Faces",
-    "resources": "Faces",
-}
-"""The tags of paths that do not begin with the name of their tag."""
 Named: TypeAlias = dict[tuple[int, tuple[str, ...]], str]
 """The names of problem responses, by status and reasons."""
 EVENTS: Final[dict[str, Any]] = {"hello": Hello, "entry": EntryAnswer, "summary": Summary, "bye": Bye}
 """The data of the events of a stream; that of an entry has its action as the name of the event."""
 
 
-def openapi_json(routes: tuple[Route, ...]) -> bytes:
+def openapi_json(routes: tuple[Operation, ...]) -> bytes:
     """The document as JSON."""
     return msgspec.json.encode(document(routes))
 
 
-def document(routes: tuple[Route, ...]) -> dict[str, Any]:
+def document(routes: tuple[Operation, ...]) -> dict[str, Any]:
     """The document."""
     types: list[Any] = [ProblemAnswer, *EVENTS.values()]
     for route in routes:
@@ -92,16 +79,10 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
     }
 
 
-def tag_of(route: Route) -> str:
-    """The tag of a route."""
-    name = route.path.removeprefix("/v1/").split("/")[0]
-    return _TAG_OF.get(name) or (name.capitalize() if name.capitalize() in TAGS else "System")
-
-
-def _operation(route: Route, schemas: dict[str, Any], named: Named) -> dict[str, Any]:
+def _operation(route: Operation, schemas: dict[str, Any], named: Named) -> dict[str, Any]:
     operation: dict[str, Any] = {
-        "operationId": route.kind,
-        "tags": [tag_of(route)],
+        "operationId": route.name,
+        "tags": [route.tag],
         "summary": route.summary,
         "description": _description(route),
         "responses": _responses(route, schemas, named),
@@ -109,7 +90,7 @@ def _operation(route: Route, schemas: dict[str, Any], named: Named) -> dict[str,
         "x-operator": route.operator,
     }
     operation["parameters"] = [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)]
-    if route.kind == "events":
+    if route.name == "events":
         operation["x-events"] = {name: schemas[repr(kind)] for name, kind in EVENTS.items()}
     if route.scope is None:
         operation["security"] = []
@@ -119,16 +100,16 @@ def _operation(route: Route, schemas: dict[str, Any], named: Named) -> dict[str,
     return operation
 
 
-def _description(route: Route) -> str:
-    """The docstring of the handler, and who may call it."""
+def _description(route: Operation) -> str:
+    """The summary, what else a caller has to know, and who may call it."""
     whom = "No API key is needed." if route.scope is None else f"Needs an API key of scope {route.scope}"
     if route.scope is not None:
         whom += ", of the default tenant." if route.operator else "."
-    says = " ".join((inspect.getdoc(route.handler) or route.summary).split())
+    says = f"{route.summary}. {route.says}".strip()
     return f"{says}\n\n{whom}"
 
 
-def _responses(route: Route, schemas: dict[str, Any], named: Named) -> dict[str, Any]:
+def _responses(route: Operation, schemas: dict[str, Any], named: Named) -> dict[str, Any]:
     done: dict[str, Any] = {
         "description": "Done",
         "headers": _headers("X-Request-Id"),
@@ -148,7 +129,7 @@ def _responses(route: Route, schemas: dict[str, Any], named: Named) -> dict[str,
     return found
 
 
-def _problems(routes: tuple[Route, ...]) -> Named:
+def _problems(routes: tuple[Operation, ...]) -> Named:
     """The name of each problem response: routes that give the same reasons with the same status share it."""
     named: Named = {}
     for route in routes:
@@ -173,7 +154,7 @@ _LATER: Final = (409, 429, 503, 504)
 """Statuses whose answer may say when to try again."""
 
 
-def _tagged(route: Route) -> bool:
+def _tagged(route: Operation) -> bool:
     """Whether the answer is one pool or hold, which has an ETag."""
     return route.answer in (PoolNow, HoldNow)
 
@@ -197,7 +178,7 @@ def _example(reason: str) -> dict[str, Any]:
     return {"summary": meaning_of(reason), "value": value}
 
 
-def _path_parameters(route: Route) -> list[dict[str, Any]]:
+def _path_parameters(route: Operation) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
@@ -210,7 +191,7 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
     ]
 
 
-def _query_parameters(route: Route) -> list[dict[str, Any]]:
+def _query_parameters(route: Operation) -> list[dict[str, Any]]:
     found = []
     for field in msgspec.structs.fields(route.query):
         schema = msgspec.json.schema(field.type, schema_hook=hook, ref_template=REF)
@@ -232,17 +213,17 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
     return found
 
 
-def _header_parameters(route: Route) -> list[dict[str, Any]]:
+def _header_parameters(route: Operation) -> list[dict[str, Any]]:
     names = ["X-Request-Id"]
     if route.retry_key is not None:
         names.append("Idempotency-Key" if route.retry_key == "required" else "Idempotency-Key-optional")
-    if takes_ticket(route):
+    if route.takes_ticket:
         names.append("Holdkit-Ticket")
     if route.precondition:
         names.append("If-Match")
     if route.method == "GET" and _tagged(route):
         names.append("If-None-Match")
-    if route.kind == "events":
+    if route.name == "events":
         names.append("Last-Event-ID")
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 

@@ -15,7 +15,7 @@ each element that was decoded. `settle` gives the rest back.
 
 *One request cannot lock out anybody.* Every cost counts things that were decoded, or is bounded here. One request takes at most one
 burst from a bucket, and a bucket is at most one burst in debt, also when many requests that were admitted together are answered. An
-operator's key of the default tenant is not limited where it administers the server (`Route.administers`).
+operator's key of the default tenant is not limited where it administers the server (`Operation.administers`).
 
 Every check takes constant time. The limits count in each server process.
 """

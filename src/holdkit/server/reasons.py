@@ -4,13 +4,12 @@ give it. The OpenAPI document and docs/http.md are made from this table, and a t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ..core.outcomes import Reason
 from ..errors import REFUSALS
+from ..operations import Operation
 from ..wire.problems import STATUSES
-from .routing import Route
 
 
 class Meaning(NamedTuple):
@@ -18,55 +17,53 @@ class Meaning(NamedTuple):
 
     status: int
     says: str
-    given_by: Callable[[Route], bool]
+    given_by: Callable[[Operation], bool]
 
 
-def _every(_route: Route) -> bool:
+def _every(_operation: Operation) -> bool:
     return True
 
 
-def _named(_route: Route) -> bool:
+def _named(_operation: Operation) -> bool:
     """Only by routes that name the reason themselves."""
     return False
 
 
-def _with_key(route: Route) -> bool:
-    return route.scope is not None
+def _with_key(operation: Operation) -> bool:
+    return operation.scope is not None
 
 
-def _sending(route: Route) -> bool:
+def _sending(operation: Operation) -> bool:
     """A body is read even where none is expected."""
-    return route.method != "GET"
+    return operation.method != "GET"
 
 
-def _changing(route: Route) -> bool:
-    return route.changes
+def _changing(operation: Operation) -> bool:
+    return operation.changes
 
 
-def _with_body(route: Route) -> bool:
-    return route.body is not None
+def _with_body(operation: Operation) -> bool:
+    return operation.body is not None
 
 
-def _retried(route: Route) -> bool:
-    return route.retry_key is not None
+def _retried(operation: Operation) -> bool:
+    return operation.retry_key is not None
 
 
-def _of_all_tenants(route: Route) -> bool:
-    return route.operator or "all_tenants" in route.query.__struct_fields__
+def _of_all_tenants(operation: Operation) -> bool:
+    return operation.operator or "all_tenants" in operation.query.__struct_fields__
 
 
-def _of_one(route: Route) -> bool:
-    return "{" in route.path
+def _of_one(operation: Operation) -> bool:
+    return "{" in operation.path
 
 
-def takes_ticket(route: Route) -> bool:
-    """Whether the header Holdkit-Ticket may name the hold."""
-    named = route.path.startswith(("/v1/holds/{hold}/", "/v1/claims/{claim}/")) and route.changes
-    return named or route.path.startswith("/v1/holds/{hold}/place")
+def _ticketed(operation: Operation) -> bool:
+    return operation.takes_ticket
 
 
-def _conditional(route: Route) -> bool:
-    return route.precondition
+def _conditional(operation: Operation) -> bool:
+    return operation.precondition
 
 
 REASONS: Final[dict[str, Meaning]] = {
@@ -77,7 +74,7 @@ REASONS: Final[dict[str, Meaning]] = {
     "header_twice": Meaning(400, "a header that must be unique was sent twice", _every),
     "ticket_in_path": Meaning(400, "a ticket belongs into the header Holdkit-Ticket, not into a path", _of_one),
     "ticket_malformed": Meaning(
-        400, "Holdkit-Ticket is cut short, or belongs to another hold than the path", takes_ticket
+        400, "Holdkit-Ticket is cut short, or belongs to another hold than the path", _ticketed
     ),
     "actor_conflict": Meaning(400, "the request names another actor than a trusted proxy has authenticated", _changing),
     "actor_header_malformed": Meaning(
@@ -155,11 +152,6 @@ UNKNOWN: Final = frozenset(("internal_error", "outcome_unknown", "timed_out"))
 """After these the request may or may not have taken effect."""
 
 
-def without_windows(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
-    """Of the refusals of a command, those of requests that can name no window."""
-    return tuple(reason for reason in reasons if reason is not Reason.WINDOW_CLOSED)
-
-
 def status_of(reason: str) -> int:
     """The status that a reason is answered with."""
     return REASONS[reason].status if reason in REASONS else STATUSES.get(reason, 409)
@@ -173,10 +165,10 @@ def meaning_of(reason: str) -> str:
     return first.removesuffix(".")
 
 
-def reasons_of(route: Route) -> dict[int, tuple[str, ...]]:
+def reasons_of(operation: Operation) -> dict[int, tuple[str, ...]]:
     """The reasons that a route may give, by status."""
-    given = [reason for reason, meaning in REASONS.items() if meaning.given_by(route)]
-    given += [*route.reasons, *(RETRIED if route.retry_key is not None else ())]
+    given = [reason for reason, meaning in REASONS.items() if meaning.given_by(operation)]
+    given += [*operation.reasons, *(RETRIED if operation.retry_key is not None else ())]
     found: dict[int, tuple[str, ...]] = {}
     for reason in dict.fromkeys(given):
         found[status_of(reason)] = (*found.get(status_of(reason), ()), reason)

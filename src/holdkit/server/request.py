@@ -17,10 +17,9 @@ from .positions import PlainPositions
 from .rates import Cost
 
 if TYPE_CHECKING:
+    from ..operations import Operation
     from .application import Running
     from .key_limits import KeyLimit
-    from .routing import Route
-
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -94,8 +93,23 @@ class Request:
     """A request as a handler sees it, after all checks."""
 
     __slots__ = (
-        "_op", "body", "caller", "cost", "estimated", "headers", "id", "kind", "names", "paid", "person", "query", "receive", "route",
-        "running", "scope", "unlimited",
+        "_op",
+        "body",
+        "caller",
+        "cost",
+        "estimated",
+        "headers",
+        "id",
+        "kind",
+        "names",
+        "operation",
+        "paid",
+        "person",
+        "query",
+        "receive",
+        "running",
+        "scope",
+        "unlimited",
     )  # fmt: skip
 
     caller: Caller
@@ -119,7 +133,7 @@ class Request:
         """The variable segments of the path, in order."""
         self.person: str | None = None
         """The actor that a trusted proxy names."""
-        self.route: Route
+        self.operation: Operation
         self.running: Running
 
     @property

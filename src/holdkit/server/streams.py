@@ -113,7 +113,7 @@ class Streams:
 
     def _refusal(self, request: Request) -> Problem | None:
         try:
-            self._running.admission.allowed(request.headers, request.route)
+            self._running.admission.allowed(request.headers, request.operation)
         except Problem as refused:
             return refused
         return None

@@ -12,10 +12,9 @@ import msgspec
 import pytest
 from msgspec import inspect, structs
 
+from holdkit.operations import OPERATIONS, Operation
 from holdkit.server.dispatch import STREAMED
 from holdkit.server.rates import Bucket, Cost, cost_of
-from holdkit.server.routes import ROUTES
-from holdkit.server.routing import Route
 from holdkit.server.settings import Rates, Requests
 from holdkit.testing import FakeClock
 from holdkit.wire.items import BestItems
@@ -117,7 +116,7 @@ def planted(kind: inspect.Type, number: float) -> Iterator[tuple[str, Any]]:
                 yield from ((name, value) for name, value in planted(variant, number) if name)
 
 
-def bodies(route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
+def bodies(route: Operation) -> Iterator[tuple[str, dict[str, Any]]]:
     """Bodies of a route with one number of any size in one place."""
     kind = inspect.type_info(route.body)
     assert isinstance(kind, inspect.StructType)
@@ -125,7 +124,7 @@ def bodies(route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
         for number in NUMBERS:
             for name, value in planted(field.type, number):
                 what = f"{number:.3g}" if isinstance(number, float) else str(number)[:20]
-                body = {**BODIES.get(route.kind, {}), field.encode_name: value}
+                body = {**BODIES.get(route.name, {}), field.encode_name: value}
                 body.pop(ALONE.get(field.encode_name, ""), None)
                 yield f"{field.encode_name}{name}={what}", body
 
@@ -183,7 +182,7 @@ def test_no_number_in_any_field_of_any_body_costs_more_than_the_request_is_worth
 
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         tried, answers = 0, set[int]()
-        for route in ROUTES:
+        for route in OPERATIONS:
             if route.body is None:
                 continue
             for what, body in bodies(route):
@@ -202,11 +201,11 @@ def test_no_number_in_any_field_of_any_body_costs_more_than_the_request_is_worth
 def test_no_number_in_any_query_or_path_costs_more_than_a_token() -> None:
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         tried = 0
-        for route in ROUTES:
-            if route.kind in STREAMED:
+        for route in OPERATIONS:
+            if route.name in STREAMED:
                 continue
             tenant = "" if route.operator else "acme"
-            body = None if route.body is None else BODIES.get(route.kind, {})
+            body = None if route.body is None else BODIES.get(route.name, {})
             strange = [path_of(route, {**ids, name: "9" * 400}) for name in ids if "{" + name + "}" in route.path]
             plain = path_of(route, ids) if route.method == "GET" else ""
             queries = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import holdkit
-from holdkit.server.routes import ROUTES
+from holdkit.operations import OPERATIONS
 from tests.support.servers import LiveServer
 
 HEADER = "Holdkit-Durability"
@@ -64,7 +64,7 @@ def test_the_description_says_so(shared_server: LiveServer) -> None:
     paths, headers = document["paths"], document["components"]["headers"]
     assert headers[HEADER]["schema"]["enum"] == LEVELS
     changing = 0
-    for route in ROUTES:
+    for route in OPERATIONS:
         done = paths[route.path][route.method.lower()]["responses"][str(route.status)]
         wanted = route.method != "GET" and route.scope in ("hold", "admin")
         assert (HEADER in done.get("headers", {})) == wanted, route.path

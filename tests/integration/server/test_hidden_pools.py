@@ -122,7 +122,7 @@ class Visitor:
             [part.replace("%2F", "/") for part in path[1:].partition("?")[0].split("/")]
         )
         assert methods is not None, path
-        self.kinds.add(methods[method].kind)
+        self.kinds.add(methods[method].name)
         headers = {
             name: value
             for name, value in answer.headers.items()

@@ -11,14 +11,13 @@ import msgspec
 import pytest
 
 import holdkit
-from holdkit.server.routes import ROUTES
-from holdkit.server.routing import Route
+from holdkit.operations import OPERATIONS, Operation
 from holdkit.testing.postgres import ServerAddress
 from holdkit.wire.fields import Body
 from tests.integration.server.test_authorization_matrix import BODIES, name_of
 from tests.support.servers import InProcessApp, in_process_app
 
-WITH_VARIABLES = [route for route in ROUTES if "{" in route.path]
+WITH_VARIABLES = [route for route in OPERATIONS if "{" in route.path]
 LOOKALIKES = ("{}", "%7B%7D", "{pool}", "{hold}", "__methods__", "%00methods")
 
 
@@ -27,7 +26,7 @@ def postgres_template(postgres_server: ServerAddress) -> str:
     return postgres_server.template("holdkit_server", lambda url: holdkit.migrate(url, lanes=4))
 
 
-def path_with(route: Route, segment: str) -> str:
+def path_with(route: Operation, segment: str) -> str:
     """The route's path, with this segment for each variable."""
     return "/".join(segment if part.startswith("{") else part for part in route.path.split("/"))
 
@@ -37,7 +36,7 @@ def test_no_path_variable_is_mistaken_for_a_mark_of_the_routing_table() -> None:
         async with in_process_app() as here:
             for route in WITH_VARIABLES:
                 for segment in LOOKALIKES:
-                    body = None if route.body is None else BODIES.get(route.kind, {})
+                    body = None if route.body is None else BODIES.get(route.name, {})
                     answer = await here.call(route.method, path_with(route, segment), body, op="lookalike")
                     assert answer.status_code < 500, (name_of(route), segment, answer.text)
 
@@ -67,7 +66,7 @@ def with_nul(value: Any) -> Iterator[Any]:
             yield {**{key: kept for key, kept in value.items() if key != name}, name + "\0": item}
 
 
-def text_parameters(route: Route) -> list[str]:
+def text_parameters(route: Operation) -> list[str]:
     """The query parameters of a route that take text."""
     return [field.name for field in msgspec.structs.fields(route.query) if field.type in (str, str | None)]
 
@@ -75,14 +74,14 @@ def text_parameters(route: Route) -> list[str]:
 async def refuses_nul(here: InProcessApp) -> int:
     """Send a NUL wherever text is accepted; return how many requests that were."""
     asked = 0
-    for route in ROUTES:
+    for route in OPERATIONS:
         path = path_with(route, "a")
         requests: list[tuple[str, Any]] = [(f"{path}?{name}=a%00", None) for name in text_parameters(route)]
         if "{" in route.path:
-            requests.append((path_with(route, "a%00"), BODIES.get(route.kind, {}) if route.body else None))
+            requests.append((path_with(route, "a%00"), BODIES.get(route.name, {}) if route.body else None))
         if route.body is not None:
             shared = {"actor": "a", "reason": "r"} if issubclass(route.body, Body) else {}
-            whole = {**shared, **BODIES.get(route.kind, {})}
+            whole = {**shared, **BODIES.get(route.name, {})}
             requests += [(path, body) for body in with_nul(whole)]
         for target, body in requests:
             answer = await here.call(route.method, target, body, op=f"nul-{asked}")

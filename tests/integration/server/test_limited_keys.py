@@ -14,9 +14,9 @@ import pytest
 import holdkit
 from holdkit.core.reading import ListUsage, Query
 from holdkit.engines.sqlite.engine import SqliteEngine
+from holdkit.operations import OPERATIONS
 from holdkit.server.key_limits import RULES, KeyLimit
 from holdkit.server.keys import VERBS, StoredKey
-from holdkit.server.routes import ROUTES
 from tests.integration.server.test_authorization_matrix import GUARDED, ask, name_of, scene
 from tests.support.servers import QUICK, InProcessApp, in_process_app
 
@@ -57,7 +57,7 @@ def test_no_route_passes_a_key_that_is_limited_to_other_pools() -> None:
         seen = 0
         for route in GUARDED:
             answer = await ask(here, route, ids, key=key)
-            if route.kind in ANY_KEY:
+            if route.name in ANY_KEY:
                 assert answer.status_code == 200, name_of(route)
                 assert ids["hold"] not in answer.text
                 assert "theirs" not in answer.text
@@ -77,9 +77,9 @@ def test_no_route_passes_a_key_without_its_verb() -> None:
         reader = await limited(here, verbs=["read"])
         expirer = await limited(here, verbs=["expire"])
         for route in GUARDED:
-            rule = RULES.get(route.kind)
+            rule = RULES.get(route.name)
             reading = rule is not None and rule.verb == "read"
-            if route.kind in ("whoami", "events", "expire"):
+            if route.name in ("whoami", "events", "expire"):
                 continue  # every key may ask who it is; a stream does not end; below
             answer = await ask(here, route, ids, key=expirer)
             assert (answer.status_code, answer.json()["reason"]) == (403, "key_limited"), name_of(route)
@@ -94,14 +94,14 @@ def test_no_route_passes_a_key_without_its_verb() -> None:
 
 
 def test_every_rule_belongs_to_a_route_and_every_verb_is_known() -> None:
-    kinds = {route.kind for route in ROUTES}
+    kinds = {route.name for route in OPERATIONS}
     assert set(RULES) <= kinds
     assert {rule.verb for rule in RULES.values()} - {""} == set(VERBS)
     for route in GUARDED:
-        rule = RULES.get(route.kind)
+        rule = RULES.get(route.name)
         if rule is not None and rule.verb:
-            assert not route.operator, route.kind
-            assert (VERBS[rule.verb] == "admin") == (route.scope == "admin"), route.kind
+            assert not route.operator, route.name
+            assert (VERBS[rule.verb] == "admin") == (route.scope == "admin"), route.name
 
 
 async def two_worlds(here: InProcessApp) -> dict[str, Any]:

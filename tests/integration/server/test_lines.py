@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdkit.server.routes import ROUTES
+from holdkit.operations import OPERATIONS
 from holdkit.testing import FakeClock
 from tests.integration.server.test_authorization_matrix import BODIES
 from tests.integration.server.test_webhooks import scene as webhook_scene
@@ -115,7 +115,7 @@ def test_overage_of_a_hold_without_an_account_is_refused_where_a_limit_was_set_s
         status, told = await do(here, "POST", f"/v1/holds/{held['id']}/confirm", body)
         assert (status, told["reason"]) == (409, "account_required")
         assert "this hold is for none" in told["detail"]
-        (route,) = [one for one in ROUTES if one.kind == "confirm"]
+        (route,) = [one for one in OPERATIONS if one.name == "confirm"]
         assert told["reason"] in route.reasons, "the OpenAPI document names it"
 
     play(work)
@@ -246,28 +246,28 @@ def test_a_hold_below_a_full_pool_is_refused_and_every_level_is_listed() -> None
 
 def test_every_route_of_a_pool_takes_an_id_with_slashes() -> None:
     """Over a real socket: the server splits the path before it decodes it."""
-    routes = [route for route in ROUTES if "{pool}" in route.path]
+    routes = [route for route in OPERATIONS if "{pool}" in route.path]
     assert len(routes) >= 9
     with live_server() as server, server.client() as http:
         http.post("/v1/pools", json={"id": "venue", "total": 5})
         for route in sorted(routes, key=lambda route: route.method == "DELETE"):
-            id = "venue//stalls" if route.kind != "join" else "a/b"
+            id = "venue//stalls" if route.name != "join" else "a/b"
             http.post("/v1/pools", json={"id": id, "total": 5, "exist_ok": True})
             path = route.path.replace("{pool}", id.replace("/", "%2F"))
             answer = http.request(
-                route.method, path, headers={"Idempotency-Key": f"{route.kind}-1"} if route.retry_key else {},
-                **({} if route.body is None else {"json": BODIES.get(route.kind, {})}),
+                route.method, path, headers={"Idempotency-Key": f"{route.name}-1"} if route.retry_key else {},
+                **({} if route.body is None else {"json": BODIES.get(route.name, {})}),
             )  # fmt: skip
             told = answer.json()
-            if route.kind == "return_to_pool":
+            if route.name == "return_to_pool":
                 assert (answer.status_code, told["subject"]) == (409, id)
-            elif route.kind == "pool_history":
+            elif route.name == "pool_history":
                 assert told["items"][0]["subject"] == id
-            elif route.kind in ("list_line", "list_children"):
+            elif route.name in ("list_line", "list_children"):
                 assert (answer.status_code, told["items"]) == (200, []), told
             else:
-                assert answer.status_code == route.status, (route.kind, told)
-                assert (told["legs"][0]["pool"] if route.kind == "join" else told["id"]) == id
+                assert answer.status_code == route.status, (route.name, told)
+                assert (told["legs"][0]["pool"] if route.name == "join" else told["id"]) == id
         for path in ("/v1/pools/venue//stalls", "/v1/pools/venue%2F/stalls"):
             assert http.get(path).status_code == 404, "slashes that are not encoded separate segments"
 

@@ -16,9 +16,9 @@ from schemathesis.specs.openapi import definitions
 import holdkit.server
 import holdkit.wire
 from holdkit.errors import REFUSALS
+from holdkit.operations import OPERATIONS
 from holdkit.server.openapi import TAGS, document
 from holdkit.server.reasons import REASONS, RETRIED, status_of
-from holdkit.server.routes import ROUTES
 from holdkit.wire.problems import STATUSES, STORED, ProblemAnswer
 from holdkit.wire.stats import Stats
 from tests.acceptance.docs.pages import ROOT, table_rows
@@ -32,8 +32,8 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-MADE = document(ROUTES)
-OPERATIONS = [operation for path in MADE["paths"].values() for operation in path.values()]
+MADE = document(OPERATIONS)
+DESCRIBED = [operation for path in MADE["paths"].values() for operation in path.values()]
 TIMES = re.compile(r"(.*_at|server_time|since|opens|closes|leased_until|decided)")
 
 
@@ -69,9 +69,9 @@ def references(value: Any) -> Iterator[str]:
 
 
 def test_every_operation_has_a_tag_a_description_and_a_name_of_its_own() -> None:
-    assert len({operation["operationId"] for operation in OPERATIONS}) == len(OPERATIONS) > 60
-    assert {tag for operation in OPERATIONS for tag in operation["tags"]} == set(TAGS)
-    for operation in OPERATIONS:
+    assert len({operation["operationId"] for operation in DESCRIBED}) == len(DESCRIBED) > 60
+    assert {tag for operation in DESCRIBED for tag in operation["tags"]} == set(TAGS)
+    for operation in DESCRIBED:
         assert len(operation["description"]) > 20
         assert operation["summary"]
         for status, response in operation["responses"].items():
@@ -141,7 +141,7 @@ def test_every_reason_of_the_server_is_in_the_table_and_no_other() -> None:
 
 
 def test_every_reason_of_a_route_is_known() -> None:
-    named = {reason for route in ROUTES for reason in (*route.reasons, *RETRIED)}
+    named = {reason for route in OPERATIONS for reason in (*route.reasons, *RETRIED)}
     assert named - set(REASONS) - set(REFUSALS) == set()
 
 

@@ -12,10 +12,10 @@ import holdkit
 from holdkit.core.reading import ListRecords
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel._async.usage import AsyncUsageCounter
+from holdkit.operations import OPERATIONS
 from holdkit.server import Application, Settings
 from holdkit.server.quotas import Quotas
 from holdkit.server.room import GROWING, grows
-from holdkit.server.routes import ROUTES
 from holdkit.server.settings import Tenants
 from holdkit.wire.batches import Batch
 from holdkit.wire.journal import MoveCursor
@@ -116,7 +116,7 @@ def test_every_route_that_changes_something_is_either_refused_or_never() -> None
         "RevokeKeyBody", "EraseBody",
     }  # fmt: skip
     by_content = {Batch, Windowed, PutRecordBody, MoveCursor}
-    bodies = {route.body for route in ROUTES if route.changes and route.body is not None}
+    bodies = {route.body for route in OPERATIONS if route.changes and route.body is not None}
     assert len(bodies) > 20
     for body in bodies - by_content:
         if issubclass(body, GROWING):

@@ -13,9 +13,9 @@ import holdkit
 from holdkit import errors
 from holdkit.client import connect
 from holdkit.engines.doctor import Space
+from holdkit.operations import OPERATIONS
 from holdkit.server import Settings
 from holdkit.server.room import Room
-from holdkit.server.routes import ROUTES
 from tests.integration.server.test_authorization_matrix import BODIES, path_of, scene
 from tests.support.servers import QUICK, InProcessApp, in_process_app, live_server
 
@@ -123,16 +123,16 @@ REFUSED = {
 def test_every_route_that_stores_something_new_is_turned_away_and_no_other() -> None:
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         refused, tried = set[str](), 0
-        for route in ROUTES:
-            if not route.changes or route.kind in ("delete_tenant", "disable_tenant"):
+        for route in OPERATIONS:
+            if not route.changes or route.name in ("delete_tenant", "disable_tenant"):
                 continue
             tenant = "" if route.operator else "acme"
-            body = None if route.body is None else BODIES.get(route.kind, {})
-            op = f"room-{route.kind}" if route.retry_key else None
+            body = None if route.body is None else BODIES.get(route.name, {})
+            op = f"room-{route.name}" if route.retry_key else None
             answer = await here.call(route.method, path_of(route, ids), body, op=op, tenant=tenant)
             tried += 1
             if answer.status_code == 507:
-                refused.add(route.kind)
+                refused.add(route.name)
         assert tried > 40
         assert refused == REFUSED
 

@@ -20,9 +20,9 @@ with warnings.catch_warnings():
     )
 
 from holdkit.client import connect
+from holdkit.operations import OPERATIONS
 from holdkit.server import Settings
 from holdkit.server.openapi import document
-from holdkit.server.routes import ROUTES
 from holdkit.server.settings import Rates, Streams, Upkeep
 from tests.faults.sampling import STRIDE
 from tests.support.servers import LiveServer, live_server
@@ -52,7 +52,7 @@ def server() -> Iterator[LiveServer]:
 
 def without_streams() -> dict[str, Any]:
     """The document without what never ends, and without the keys, which would be made up too."""
-    made = document(ROUTES)
+    made = document(OPERATIONS)
     del made["paths"]["/v1/events"]
     del made["security"], made["components"]["securitySchemes"]
     return made

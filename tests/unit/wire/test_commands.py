@@ -7,9 +7,9 @@ from typing import get_args
 import holdkit
 from holdkit.client.requests import _NOT_SENT
 from holdkit.core.commands import COMMANDS
+from holdkit.operations import OPERATIONS
 from holdkit.server.handlers.batches import _KINDS
 from holdkit.server.keys import VERBS
-from holdkit.server.routes import ROUTES
 from holdkit.testing.stories import commands as stories
 from holdkit.testing.stories.parser import VERBS as WORDS
 from holdkit.wire.batches import DOCUMENTS, BatchCommand
@@ -49,7 +49,7 @@ def test_every_command_has_a_document_or_says_why_not() -> None:
 
 
 def test_every_command_has_a_scope_for_limited_keys_and_a_route_of_its_own() -> None:
-    kinds = {route.kind: route.scope for route in ROUTES}
+    kinds = {route.name: route.scope for route in OPERATIONS}
     for verb in DOCUMENTS:
         assert VERBS[verb] == kinds[verb], verb
 

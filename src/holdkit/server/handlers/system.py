@@ -82,11 +82,6 @@ async def openapi(request: Request) -> Answer:
     return Answer(request.running.openapi(), headers=(JSON,))
 
 
-async def events(_request: Request) -> None:
-    """Never called: `streams.events` and `places.place_events` answer these routes."""
-    raise NotImplementedError
-
-
 async def whoami(request: Request) -> Answer:
     """What the caller's API key may do, so that a page offers only what is allowed."""
     caller = request.caller

@@ -34,11 +34,6 @@ COUNTING: Final = 5.0
 """Seconds that a list spends on counting; tenants beyond that are listed without their usage."""
 
 
-async def export_tenant(_request: Request) -> None:
-    """Never called: `exports.export_tenant` answers this route."""
-    raise NotImplementedError
-
-
 async def show_usage(request: Request) -> Answer:
     """Count what the caller's tenant has stored."""
     quotas, tenant = request.running.quotas, request.caller.tenant

@@ -55,7 +55,7 @@ def _sender(request: Request) -> WebhookSender:
 def _hooks(request: Request) -> Hooks:
     """The store of the caller's webhooks; its changes are recorded as the caller's, with the reason that the request gives."""
     hooks = _sender(request).hooks(request.caller.tenant, request.kernel._executor)
-    return hooks if request.route.body is None else hooks.changed_by(**call_fields(request, request.body))
+    return hooks if request.operation.body is None else hooks.changed_by(**call_fields(request, request.body))
 
 
 async def _find(request: Request, *, durable: bool = False) -> Hook:
