@@ -88,8 +88,6 @@ export interface ClaimAnswer {
   combined: boolean;
   /** the tenant, empty for the default one; only where several tenants are shown */
   tenant?: string | null;
-  token?: string | null;
-  ticket?: string | null;
   replayed?: boolean;
   server_time: string;
 }
@@ -653,12 +651,12 @@ export interface Latency {
 /** One leg of a hold. */
 export interface LegAnswer {
   pool: string;
+  /** what the pool is called: its id, an item's id, `inn/double/2027-07-03` of a calendar; of a claim `type:value` where the request named the key, and where holds are read or listed, else the claim's id */
+  name: string;
   quantity: number;
   held: number;
   confirmed: number;
   returned: number;
-  /** of a claim, its key: the pool is named by a hash; only where holds are read or listed */
-  label?: string | null;
 }
 
 /** The limits that are stored with the data; intervals in seconds. */

@@ -124,7 +124,7 @@ function LegsCard({ hold }: { hold: HoldAnswer }) {
             {hold.legs.slice(0, 200).map((leg) => (
               <tr key={leg.pool}>
                 <td>
-                  <PoolName id={leg.pool} label={leg.label} />
+                  <PoolName id={leg.pool} label={leg.name} />
                 </td>
                 <td class="figure">{compact(leg.quantity)}</td>
                 <td class="figure figure-held">{compact(leg.held)}</td>

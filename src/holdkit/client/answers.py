@@ -40,7 +40,7 @@ from ..kernel.times import moment
 from ..wire.batches import BatchAnswer
 from ..wire.budgets import AllowanceBody, BudgetAnswer, BudgetPage, UsageAnswer, UsagePage
 from ..wire.catalog import CalendarPage, FacesAnswer, ResourcePage, StoredWindowPage
-from ..wire.claims import ClaimAnswer, ClaimPage, NewClaimAnswer
+from ..wire.claims import ClaimAnswer, ClaimPage
 from ..wire.history import PoolHistories, ServerHistory
 from ..wire.holds import HoldAnswer, HoldNow, HoldPage, LinePage, PlaceAnswer
 from ..wire.items import ItemList, ItemPage, SeatPage
@@ -95,7 +95,6 @@ read_limits: Final = msgspec.json.Decoder(LimitsAnswer).decode
 read_verify: Final = msgspec.json.Decoder(VerifyJob).decode
 read_erase: Final = msgspec.json.Decoder(EraseJob).decode
 read_claim: Final = msgspec.json.Decoder(ClaimAnswer).decode
-read_new_claim: Final = msgspec.json.Decoder(NewClaimAnswer).decode
 read_claims: Final = msgspec.json.Decoder(ClaimPage).decode
 read_items: Final = msgspec.json.Decoder(ItemList).decode
 read_item_page: Final = msgspec.json.Decoder(ItemPage).decode

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from ..core.commands import AnyCommand, Consume, JoinLine, PlaceHold, PutRecord, Ttl
+from ..core.commands import AnyCommand, Consume, JoinLine, PlaceHold, PutRecord, ReturnToPool, Ttl
 from ..core.face_legs import FaceLeg
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, Leg, Slot
@@ -58,6 +58,8 @@ def command_json(
     elif isinstance(command, JoinLine):
         (leg,) = found.pop("legs")
         found |= {"pool": leg.pool, "quantity": leg.quantity}
+    elif isinstance(command, ReturnToPool):
+        found.pop("force", None)  # it is always forced
     for field, normalised in _SPANS:
         if found.get(field) is not None:
             found[field] = seconds(found[field], field)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Raw, Struct
 
 from ..core.commands import Overage
+from ..core.keyed import leg_name
 from ..core.model import MAX_SLOT, SECOND, Slot, State, StoredHold
-from ..kernel.results import Hold, receipt_of
+from ..kernel.results import Hold, named_keys, receipt_of, requested_legs
 from .fields import (
     Account,
     Amounts,
@@ -31,6 +33,7 @@ from .fields import (
 )
 
 _EMPTY: Final = Raw(b"{}")
+_NO_LABELS: Final[Mapping[str, str | None]] = {}
 
 
 class LegBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -182,14 +185,17 @@ class LegAnswer(Struct, omit_defaults=True):
     """One leg of a hold."""
 
     pool: str
+    name: Annotated[
+        str,
+        Meta(
+            description="what the pool is called: its id, an item's id, `inn/double/2027-07-03` of a calendar; of a claim `type:value` "
+            "where the request named the key, and where holds are read or listed, else the claim's id"
+        ),
+    ]
     quantity: int
     held: int
     confirmed: int
     returned: int
-    label: Annotated[
-        str | None,
-        Meta(description="of a claim, its key: the pool is named by a hash; only where holds are read or listed"),
-    ] = None
 
 
 class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
@@ -262,12 +268,14 @@ class LinePage(Struct):
     server_time: Time
 
 
-def hold_answer(row: StoredHold, *, with_tenant: bool = False) -> HoldAnswer:
-    """A hold as a document."""
+def hold_answer(
+    row: StoredHold, *, with_tenant: bool = False, labels: Mapping[str, str | None] = _NO_LABELS
+) -> HoldAnswer:
+    """A hold as a document. `labels` are the keys of claims, by pool."""
     return HoldAnswer(
         id=row.id,
         state=row.state,
-        legs=[LegAnswer(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in row.legs],
+        legs=_legs(row, labels),
         deadline=row.deadline,
         deadline_at=None if row.deadline is None else at(row.deadline),
         fence=row.fence,
@@ -290,15 +298,32 @@ def hold_answer(row: StoredHold, *, with_tenant: bool = False) -> HoldAnswer:
     )
 
 
-def hold_now(hold: Hold, now: datetime, show: ShowPosition, *, secret: bool, with_tenant: bool = False) -> HoldNow:
-    """A hold that a call just changed; with `secret`, including its token. Written out, because a batch makes up to a thousand
-    of them."""
+def _legs(row: StoredHold, labels: Mapping[str, str | None]) -> list[LegAnswer]:
+    return [
+        LegAnswer(
+            leg.pool, leg_name(leg.pool, labels.get(leg.pool)), leg.quantity, leg.held, leg.confirmed, leg.returned
+        )
+        for leg in row.legs
+    ]
+
+
+def hold_now(
+    hold: Hold,
+    now: datetime,
+    show: ShowPosition,
+    *,
+    secret: bool,
+    with_tenant: bool = False,
+    labels: Mapping[str, str | None] = _NO_LABELS,
+) -> HoldNow:
+    """A hold that a call just changed; with `secret`, including its token. `labels` are the keys of claims that the call did not
+    name. Written out, because a batch makes up to a thousand of them."""
     row, done = hold.raw, receipt_of(hold)
     position = None if done is None else done.position
     return HoldNow(
         id=row.id,
         state=row.state,
-        legs=[LegAnswer(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in row.legs],
+        legs=_legs(row, {**named_keys(requested_legs(hold)), **labels}),
         deadline=row.deadline,
         deadline_at=None if row.deadline is None else at(row.deadline),
         fence=row.fence,

@@ -50,10 +50,10 @@ class PoolEnd(Body, kw_only=True):
 
 
 class ReturnToPool(Body, kw_only=True):
-    """Return consumed units whose holds are no longer kept."""
+    """Make consumed units available again whose holds are no longer kept. It is recorded as forced."""
 
     quantity: Quantity
-    force: Annotated[bool, Meta(description="must be true, with a reason, because no token is checked")] = False
+    reason: str
     account: Annotated[str | None, Meta(description="whose units; null: those of holds without an account")] = None
 
 

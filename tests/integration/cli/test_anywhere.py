@@ -172,7 +172,7 @@ def test_what_else_there_was_before() -> None:
     for number in range(3):
         run("keys", "make", f"till-{number}")
     assert len(each(EntryAnswer, "journal", "search", "--limit", 2)) == 2, "what is not shown does not count"
-    claim = told(ClaimAnswer, "claims", "hold", "email", "a@b", "--ttl", "5m")
+    claim = told(HoldNow, "claims", "hold", "email", "a@b", "--ttl", "5m")
     assert told(HoldNow, "extend", claim.ticket, "--by", "1m").deadline == (claim.deadline or 0) + 60_000_000
     assert told(HoldNow, "confirm", claim.ticket, "--entity", "user:7").state == "confirmed"
     assert [one.key for one in each(ClaimAnswer, "claims", "list")] == ["email:a@b"]
@@ -263,7 +263,7 @@ def test_search_finds_what_has_a_name() -> None:
     told(PoolNow, "pools", "create", "show:42", 5)
     held = told(HoldNow, "consume", "show:42", "--entity", "order:9", "--account", "order:customer")
     each(Item, "items", "add", "order:form")
-    told(ClaimAnswer, "claims", "hold", "order", "9", "--ttl", "5m")
+    told(HoldNow, "claims", "hold", "order", "9", "--ttl", "5m")
     found = told(SearchAnswer, "admin", "search", "order:")
     assert (found.entities, found.accounts, [one.id for one in found.items]) == (
         ["order:9"],

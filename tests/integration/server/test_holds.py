@@ -89,7 +89,9 @@ def test_an_operator_extends_confirms_and_returns_without_the_token_but_with_a_r
             assert (last["action"], last["forced"], last["reason"]) == (f"hold.{action}", True, "customer called")
         ended = (await here.call("GET", at)).json()
         assert (ended["deadline"], ended["entity"]) == (hold["deadline"] + 30_000_000, "order:9")
-        assert ended["legs"] == [{"pool": "gpu", "quantity": 2, "held": 0, "confirmed": 2, "returned": 2}]
+        assert ended["legs"] == [
+            {"pool": "gpu", "name": "gpu", "quantity": 2, "held": 0, "confirmed": 2, "returned": 2}
+        ]
 
     run(work, clock=clock)
 
@@ -159,7 +161,14 @@ def test_every_verb_of_a_hold() -> None:
             "1970-01-01T00:02:00Z"
         )
         part = await here.call("POST", f"{at}/confirm", {**mine, "quantity": {"a": 1}, "keep_rest": True}, op="3")
-        assert part.json()["legs"][0] == {"pool": "a", "quantity": 3, "held": 2, "confirmed": 1, "returned": 0}
+        assert part.json()["legs"][0] == {
+            "pool": "a",
+            "name": "a",
+            "quantity": 3,
+            "held": 2,
+            "confirmed": 1,
+            "returned": 0,
+        }
         assert (await here.call("POST", f"{at}/release", {"token": "x"}, op="4")).status_code == 403
         assert (await here.call("POST", f"{at}/expire", {}, op="5")).json()["reason"] == "not_due"
         assert (await here.call("POST", f"{at}/release", mine, op="6")).json()["state"] == "released"

@@ -312,10 +312,10 @@ def test_units_of_an_account_come_back_by_pool() -> None:
         await do(here, "POST", "/v1/consume", {"pool": "show", "quantity": 3, "account": "a"})
         clock.advance(401 * 86_400)
         await here.running.kernel.sweep()
-        asked = {"quantity": 2, "force": True, "reason": "refund"}
-        status, told = await do(here, "POST", "/v1/pools/show/return", asked)
+        asked = {"quantity": 2, "reason": "refund"}
+        status, told = await do(here, "POST", "/v1/pools/show/free", asked)
         assert (status, told["reason"], told["loose"]) == (409, "quantity_exceeds_consumed", 0)
-        status, told = await do(here, "POST", "/v1/pools/show/return", {**asked, "account": "a"})
+        status, told = await do(here, "POST", "/v1/pools/show/free", {**asked, "account": "a"})
         assert (status, told["consumed"]) == (200, 1)
         assert (await do(here, "GET", "/v1/accounts/a/usage"))[1]["items"][0]["used"] == 1
 

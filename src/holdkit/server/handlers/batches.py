@@ -204,7 +204,7 @@ def _return(asked: bodies.BatchReturn, caller: Caller, fields: Fields) -> core.A
 
 def _return_to_pool(asked: bodies.BatchReturnToPool, caller: Caller, fields: Fields) -> core.AnyCommand:
     need_admin(caller, "returning units by pool")
-    return core.ReturnToPool(id=asked.id, quantity=asked.quantity, account=asked.account, force=asked.force, **fields)
+    return core.ReturnToPool(id=asked.id, quantity=asked.quantity, account=asked.account, force=True, **fields)
 
 
 _KINDS: Final[dict[type[Any], Callable[[Any, Caller, Fields], core.AnyCommand]]] = {
