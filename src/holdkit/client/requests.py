@@ -152,7 +152,7 @@ def instant(value: Slot | datetime | None, field: str) -> str | None:
         return None
     slot = moment(value, field)
     if type(slot) is not int or not is_in_calendar(slot):
-        raise invalid(field, f"{field}_malformed", "must be a slot or an aware datetime")
+        raise invalid(field, f"{field}_malformed", "must be an aware datetime, or a slot before the year 10000")
     return datetime_of(slot).isoformat()
 
 

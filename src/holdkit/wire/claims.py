@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from ..core.model import Slot, State
+from ..core.model import State
 from ..faces.claim import Claim
 from .fields import Body, Limit, Span, Tenant, Time, Token, at
 
@@ -53,12 +52,9 @@ class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
     value: str
     state: State
     hold: str | None
-    deadline: Slot | None
-    deadline_at: Time | None
+    deadline: Time | None
     entity: str | None
-    held_slot: Slot | None
     held_at: Time | None
-    ended_slot: Slot | None
     ended_at: Time | None
     correlation_id: str | None
     fence: int
@@ -77,10 +73,9 @@ class ClaimPage(Struct):
     server_time: Time
 
 
-def claim_answer(claim: Claim, now: datetime, *, replayed: bool = False, with_tenant: bool = False) -> ClaimAnswer:
+def claim_answer(claim: Claim, now: Time, *, replayed: bool = False, with_tenant: bool = False) -> ClaimAnswer:
     """Return a claim as a document."""
     row = claim.raw.hold
-    deadline, held_at, ended_at = (None, None, None) if row is None else (row.deadline, row.held_at, row.ended_at)
     return ClaimAnswer(
         id=claim.id,
         key=claim.key,
@@ -88,13 +83,10 @@ def claim_answer(claim: Claim, now: datetime, *, replayed: bool = False, with_te
         value=claim.value,
         state=claim.state,
         hold=claim.hold,
-        deadline=deadline,
-        deadline_at=None if deadline is None else at(deadline),
+        deadline=None if row is None else at(row.deadline),
         entity=claim.entity,
-        held_slot=held_at,
-        held_at=None if held_at is None else at(held_at),
-        ended_slot=ended_at,
-        ended_at=None if ended_at is None else at(ended_at),
+        held_at=None if row is None else at(row.held_at),
+        ended_at=None if row is None else at(row.ended_at),
         correlation_id=None if row is None else row.correlation_id,
         fence=claim.fence,
         version=claim.raw.pool.version if row is None else row.version,

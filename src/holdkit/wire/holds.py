@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Raw, Struct
 
 from ..core.commands import Overage
 from ..core.keyed import leg_name
-from ..core.model import MAX_SLOT, SECOND, Slot, State, StoredHold
+from ..core.model import MAX_SLOT, SECOND, State, StoredHold
 from ..kernel.results import Hold, named_keys, receipt_of, requested_legs
 from .fields import (
     Account,
@@ -19,6 +18,7 @@ from .fields import (
     Force,
     Limit,
     Moment,
+    MomentText,
     PassLimits,
     PoolId,
     PositionText,
@@ -164,8 +164,8 @@ class HoldsQuery(Struct, forbid_unknown_fields=True):
     entity: str | None = None
     actor: str | None = None
     account: str | None = None
-    placed_from: Moment | None = None
-    placed_to: Annotated[Moment | None, Meta(description="the first moment that is too late")] = None
+    placed_from: MomentText | None = None
+    placed_to: Annotated[MomentText | None, Meta(description="the first moment that is too late")] = None
     order: Literal["oldest", "newest"] = "oldest"
     after: Annotated[str, Meta(description="`next` of the page before this one, or the id of a hold")] = ""
     before: Annotated[
@@ -204,14 +204,10 @@ class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
     id: str
     state: State
     legs: list[LegAnswer]
-    deadline: Slot | None
-    deadline_at: Time | None
+    deadline: Time | None
     fence: int
     entity: str | None
-    held_slot: Slot | None
-    """None while it waits in line."""
-    held_at: Time | None
-    ended_slot: Slot | None
+    held_at: Annotated[Time | None, Meta(description="null while it waits in line")]
     ended_at: Time | None
     reason: str | None
     actor: str | None
@@ -219,8 +215,7 @@ class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
     metadata: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
     version: int
     account: Account = None
-    joined_slot: Annotated[Slot | None, Meta(description="of a hold that waited in line: when it joined")] = None
-    joined_at: Time | None = None
+    joined_at: Annotated[Time | None, Meta(description="of a hold that waited in line: when it joined")] = None
     number: Annotated[int | None, Meta(description="its number in that line")] = None
     offer_ttl: Annotated[float | None, Meta(description="seconds for which the offer stands, or stood")] = None
     tenant: Tenant = None
@@ -242,12 +237,11 @@ class PlaceAnswer(Struct, kw_only=True):
 
     hold: str
     state: Annotated[State, Meta(description="waiting; or what became of the hold")]
-    ahead: Annotated[
-        int | None, Meta(description="how many wait in front of it, counted up to 1,000; null if it does not wait")
+    place: Annotated[
+        int | None,
+        Meta(description="1 is next; exact to 1,000, and 1001 for whoever is farther behind; null if it does not wait"),
     ]
-    number: Annotated[int | None, Meta(description="its number in the line; null if it never waited")]
-    deadline: Annotated[Slot | None, Meta(description="while it waits, when that ends")]
-    deadline_at: Time | None
+    deadline: Annotated[Time | None, Meta(description="while it waits, when that ends")]
     server_time: Time
 
 
@@ -276,22 +270,18 @@ def hold_answer(
         id=row.id,
         state=row.state,
         legs=_legs(row, labels),
-        deadline=row.deadline,
-        deadline_at=None if row.deadline is None else at(row.deadline),
+        deadline=at(row.deadline),
         fence=row.fence,
         entity=row.entity,
-        held_slot=row.held_at,
-        held_at=None if row.held_at is None else at(row.held_at),
-        ended_slot=row.ended_at,
-        ended_at=None if row.ended_at is None else at(row.ended_at),
+        held_at=at(row.held_at),
+        ended_at=at(row.ended_at),
         reason=row.reason,
         actor=row.actor,
         correlation_id=row.correlation_id,
         metadata=_EMPTY if row.metadata is None else Raw(row.metadata.encode()),
         version=row.version,
         account=row.account,
-        joined_slot=row.joined_at,
-        joined_at=None if row.joined_at is None else at(row.joined_at),
+        joined_at=at(row.joined_at),
         number=row.number,
         offer_ttl=None if row.offer_ttl is None else row.offer_ttl / SECOND,
         tenant=row.tenant if with_tenant else None,
@@ -309,7 +299,7 @@ def _legs(row: StoredHold, labels: Mapping[str, str | None]) -> list[LegAnswer]:
 
 def hold_now(
     hold: Hold,
-    now: datetime,
+    now: Time,
     show: ShowPosition,
     *,
     secret: bool,
@@ -324,22 +314,18 @@ def hold_now(
         id=row.id,
         state=row.state,
         legs=_legs(row, {**named_keys(requested_legs(hold)), **labels}),
-        deadline=row.deadline,
-        deadline_at=None if row.deadline is None else at(row.deadline),
+        deadline=at(row.deadline),
         fence=row.fence,
         entity=row.entity,
-        held_slot=row.held_at,
-        held_at=None if row.held_at is None else at(row.held_at),
-        ended_slot=row.ended_at,
-        ended_at=None if row.ended_at is None else at(row.ended_at),
+        held_at=at(row.held_at),
+        ended_at=at(row.ended_at),
         reason=row.reason,
         actor=row.actor,
         correlation_id=row.correlation_id,
         metadata=_EMPTY if row.metadata is None else Raw(row.metadata.encode()),
         version=row.version,
         account=row.account,
-        joined_slot=row.joined_at,
-        joined_at=None if row.joined_at is None else at(row.joined_at),
+        joined_at=at(row.joined_at),
         number=row.number,
         offer_ttl=None if row.offer_ttl is None else row.offer_ttl / SECOND,
         tenant=row.tenant if with_tenant else None,
@@ -352,14 +338,12 @@ def hold_now(
     )
 
 
-def place_answer(row: StoredHold, place: int | None, now: datetime) -> PlaceAnswer:
+def place_answer(row: StoredHold, place: int | None, now: Time) -> PlaceAnswer:
     """A hold's place in line as a document."""
     return PlaceAnswer(
         hold=row.id,
         state=row.state,
-        ahead=None if place is None else place - 1,
-        number=row.number,
-        deadline=row.deadline,
-        deadline_at=None if row.deadline is None else at(row.deadline),
+        place=place,
+        deadline=at(row.deadline),
         server_time=now,
     )

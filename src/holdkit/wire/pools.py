@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
@@ -133,7 +132,7 @@ def pool_answer(pool: Pool, *, with_tenant: bool = False) -> PoolAnswer:
     return PoolAnswer(**_fields(pool, with_tenant))
 
 
-def pool_now(pool: Pool, now: datetime, *, with_tenant: bool = False) -> PoolNow:
+def pool_now(pool: Pool, now: Time, *, with_tenant: bool = False) -> PoolNow:
     """One pool, and the time of the answer."""
     return PoolNow(**_fields(pool, with_tenant), server_time=now)
 

@@ -174,7 +174,7 @@ async def line_of_rival(here: InProcessApp, meanwhile: Callable[[InProcessApp, i
     assert second["number"] == 2
     refused = await ask("POST", "/v1/pools/mine/line", line)
     assert (refused["reason"], refused["used"]) == ("account_limit", 3)
-    assert (await ask("GET", f"/v1/holds/{second['id']}/place"))["ahead"] == 1
+    assert (await ask("GET", f"/v1/holds/{second['id']}/place"))["place"] == 2
     await ask("POST", "/v1/holds", {"pool": "mine", "ttl": 60, "account": "customer:8"})
     await ask("GET", "/v1/accounts/customer:7/usage")
     await ask("GET", "/v1/pools/mine")

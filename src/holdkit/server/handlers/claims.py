@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from ...core.keyed import claim_id
@@ -15,6 +14,7 @@ from ...faces.keys import key_of, split_key
 from ...kernel.context import check_reason
 from ...kernel.results import Hold, Page
 from ...wire.claims import ClaimPage, ClaimsQuery, FreeClaim, NewClaim, claim_answer
+from ...wire.fields import Time
 from ...wire.holds import hold_now
 from ...wire.items import (
     AddItems,
@@ -44,7 +44,7 @@ def _claim(request: Request, claim: Claim, *, replayed: bool = False) -> Answer:
     return answer(document, 200, (REPLAYED,) if replayed else ())
 
 
-def _time(request: Request, *claims: Claim) -> datetime:
+def _time(request: Request, *claims: Claim) -> Time:
     """The time of an answer about claims: not before anything that they tell."""
     began = [claim.raw.hold.began for claim in claims if claim.raw.hold is not None]
     return request.now(*(claim.raw.pool.slot for claim in claims), *began)

@@ -15,7 +15,7 @@ from ...kernel.answers import hold_of, refusal_of
 from ...kernel.context import actor_text
 from ...kernel.normalise import hold_id, present, reference, span
 from ...kernel.results import Hold
-from ...wire.fields import Body, encode
+from ...wire.fields import Body, encode, read_moment
 from ...wire.holds import (
     Confirm,
     Expire,
@@ -267,7 +267,7 @@ async def list_holds(request: Request) -> Answer:
     }
     holds = await request.kernel.holds(
         pool=query.pool, state=query.state, entity=query.entity, actor=query.actor, account=query.account,
-        placed_from=query.placed_from, placed_to=query.placed_to, newest_first=query.order == "newest",
+        placed_from=read_moment(query.placed_from, "placed_from"), placed_to=read_moment(query.placed_to, "placed_to"), newest_first=query.order == "newest",
         limit=query.limit, **begins,
     )  # fmt: skip
     after, now = holds.next, request.now()
