@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct
 
 from .. import errors
 from ..core.bounds import BOUNDS
-from ..core.keyed import CLAIMS, ITEMS
+from ..core.keyed import label_of
 from ..core.model import SECOND
 from ..core.outcomes import Shortfall
 from ..core.validation import invalid, whole
@@ -81,7 +81,7 @@ def refusal_from(reason: str, detail: str, facts: Facts, *, replayed: bool) -> e
 
 
 def _shortfall(sent: ShortfallAnswer) -> Shortfall:
-    label = sent.name if sent.pool.startswith((CLAIMS, ITEMS)) else None
+    label = label_of(sent.pool, sent.name)
     return Shortfall(
         sent.pool, sent.requested, sent.available, sent.total, label, confirmed=sent.confirmed, used=sent.used
     )
