@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -108,6 +109,8 @@ def test_the_ticket_shop(browser: Browser) -> None:
         page.get_by_role("button", name="Pay").dblclick()
         says(page, "Thank you")
         expect(page.get_by_title("Seat C7")).to_have_class("seat mine")
+        expect(page.get_by_title("Seat C7")).to_have_attribute("data-state", "confirmed")
+        expect(page.locator("#house")).to_contain_text(re.compile("seats sold[1-9]"))
         page.get_by_role("button", name="Wait for a standing place").click()
         expect(page.locator("#mine")).to_contain_text("standing")
         expect(page.locator("#house")).to_contain_text("seats free0")
