@@ -35,7 +35,7 @@ FACTS: Final = {
     "below_in_use": "{pool} has {found} units in use, and its total cannot go below that",
     "slot_overflow": "the deadline is beyond the last slot",
     "deadline_passed": "the deadline must be in the future, and it is already {at}",
-    "lifetime_exceeded": "a hold can live for max_lifetime at most, {seconds} from the moment it was placed",
+    "lifetime_exceeded": "a hold can live for max_lifetime at most, {span} from the moment it was placed",
     "hold_exists": "hold {subject} already exists",
     "hold_table_full": "the limit on live holds is reached",
     "hold_not_found": "there is no hold {subject}",
@@ -88,9 +88,9 @@ NEXT: Final[dict[str, Hint]] = {
     ),
     "window_closed": _everywhere("request another window"),
     "pool_archived": Hint(
-        "use another pool, or reopen this one with hk.admin.unarchive_pool",
-        "use another pool, or reopen this one with POST /v1/pools/{pool}/unarchive",
-        "use another pool, or reopen this one with holdkit pools unarchive",
+        "use another pool, or unarchive this one with hk.admin.unarchive_pool",
+        "use another pool, or unarchive this one with POST /v1/pools/{pool}/unarchive",
+        "use another pool, or unarchive this one with holdkit pools unarchive",
     ),
     "account_required": Hint("place it with account=", "name one in the field account", "name one with --account"),
     "pool_in_use": Hint(
