@@ -74,9 +74,9 @@ NEXT: Final[dict[str, Hint]] = {
     ),
     "operation_table_full": _or_raise("retry later", "max_operations"),
     "pool_exists": Hint(
-        "use hk.admin.resize_pool to change its total",
-        "change its total with PUT /v1/pools/{pool}",
-        "change its total with holdkit pools resize",
+        "pass exist_ok=True to leave it as it is, or change its total with hk.admin.resize_pool",
+        "send exist_ok to leave it as it is, or change its total with PUT /v1/pools/{pool}",
+        "use --exist-ok to leave it as it is, or change its total with holdkit pools resize",
     ),
     "pool_table_full": Hint(
         "run a sweep, which removes empty pools (on PostgreSQL a call with tx= cannot remove them), or raise max_pools",
