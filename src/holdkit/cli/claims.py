@@ -51,7 +51,7 @@ def hold(
         claim = claim_of(held, key_of(type_, value))
         document = claim_answer(claim, time_of(hk), replayed=held.replayed, with_tenant=is_local(hk))
         document.token, document.ticket = held.token, held.ticket
-    Output(in_json).write(document, held.ticket or "")
+    Output(in_json).write(document, held.ticket)
     if not in_json and sys.stdout.isatty():
         click.echo(f"held until {clock_time(document.deadline)} UTC, as {claim.id}", err=True)
     return OK
