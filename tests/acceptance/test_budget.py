@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,19 @@ def test_namespaces_have_the_same_members(face: str) -> None:
     }
     assert len(names) == (2 if face == "resource" or face.startswith("server") else 4), names
     assert len({frozenset(one) for one in names.values()}) == 1, names
+
+
+def test_methods_have_the_same_parameters() -> None:
+    """With the same names and defaults, in the same order: a program that changes its kernel changes nothing else."""
+    shapes: dict[str, set[str]] = {}
+    for kernel in api_budget.kernels().values():
+        for path, cls in [("", type(kernel)), *api_budget.faces(kernel).items()]:
+            for name, signature in api_budget.methods_of(cls):
+                bare = [parameter.replace(annotation=None) for parameter in signature.parameters.values()]
+                text = re.sub("object at 0x[0-9a-f]+", "object", str(bare))
+                shapes.setdefault(f"{path}.{name}", set()).add(text)
+    assert len(shapes) > 100
+    assert {name: found for name, found in shapes.items() if len(found) > 1} == {}
 
 
 def test_a_newcomer_needs_few_names() -> None:
