@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from ..core.commands import Overage
 from ..core.model import Slot
 from ..faces.allowances import Usage
+from ..kernel.one_line import summary
 from ..kernel.times import moment
 from .fields import Body, Span, Time, Token, Total
 
@@ -85,6 +86,8 @@ class BudgetAnswer(Struct):
     name: str
     budgets: dict[str, list[AllowanceBody]]
     server_time: Time
+
+    __repr__ = summary
 
 
 class BudgetPage(Struct):
