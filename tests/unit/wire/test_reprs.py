@@ -43,7 +43,7 @@ def test_the_answers_are_found() -> None:
 
 @pytest.mark.parametrize("kind", ANSWERS, ids=lambda kind: kind.__name__)
 def test_an_answer_has_a_repr_of_its_own(kind: type) -> None:
-    assert kind.__repr__ is not Struct.__repr__
+    assert "__repr__" in {name for base in kind.__mro__ if base.__module__.startswith("holdkit") for name in vars(base)}
 
 
 def test_a_repr_shows_no_secret() -> None:
