@@ -395,3 +395,26 @@ def test_an_operator_always_reaches_keys_tenants_and_limits() -> None:
         running.idle.set()
 
     play(work, settings=few)
+
+
+def test_an_operator_waits_for_no_turn_of_costly_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack: a hold key of the default tenant extends a hold of many legs, and keeps as many costly requests waiting as it may."""
+    monkeypatch.setattr("holdkit.server.pacing.ACTIVE", 1_000.0)
+
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
+        pacing = here.running.pacing
+        made = await here.call("POST", "/v1/keys", {"name": "spare", "scope": "hold"})
+        assert (await here.call("POST", "/v1/pools", {"id": "busy", "total": 1}, tenant="acme")).status_code == 201
+        pacing.touched("", 1_000)
+        began = await pacing.begin("")
+        waiting = [asyncio.create_task(pacing.begin("")) for _ in range(FROZEN.rates.max_costly)]
+        await asyncio.sleep(0)
+        assert (await here.call("POST", "/v1/pools", {"id": "theirs", "total": 1})).status_code == 503
+        assert (await here.call("DELETE", f"/v1/keys/{made.json()['info']['id']}")).status_code == 200
+        assert (await here.call("POST", "/v1/tenants/acme/disable", {"reason": "noise"})).status_code == 200
+        assert (await here.call("POST", "/v1/limits", {"limits": {"max_legs": 900}})).status_code == 200
+        for turn in waiting:
+            turn.cancel()
+        pacing.end("", began)
+
+    play(work)
