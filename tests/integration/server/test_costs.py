@@ -176,8 +176,10 @@ def check(answer: httpx.Response, taken: float, body: Any, what: str) -> None:
         assert taken <= 1 + elements(body) / 20, (what, taken)
 
 
-@pytest.mark.parametrize("engine", ["memory", "sqlite"])
-def test_no_number_in_any_field_of_any_body_costs_more_than_the_request_is_worth(engine: str, tmp_path: Any) -> None:
+@pytest.mark.parametrize("engine", ["memory", "sqlite", "postgres"])
+def test_no_number_in_any_field_of_any_body_costs_more_than_the_request_is_worth(
+    engine: str, tmp_path: Any, request: pytest.FixtureRequest
+) -> None:
     """The attack: a count of 10^15 that is refused with 400, and has taken 10^15 tokens from every key of the tenant."""
 
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
@@ -195,7 +197,8 @@ def test_no_number_in_any_field_of_any_body_costs_more_than_the_request_is_worth
         assert {200, 201, 400, 404, 409} <= answers, "some pass, and some are refused by the kernel"
         assert (await here.call("GET", "/v1/keys")).status_code == 200
 
-    play(work, "memory://" if engine == "memory" else f"sqlite:///{tmp_path / 'holds.db'}")
+    url = request.getfixturevalue("migrated")() if engine == "postgres" else f"sqlite:///{tmp_path / 'holds.db'}"
+    play(work, "memory://" if engine == "memory" else url)
 
 
 def test_no_number_in_any_query_or_path_costs_more_than_a_token() -> None:
@@ -248,6 +251,17 @@ def test_what_never_reaches_a_handler_costs_a_token_at_most() -> None:
 
 
 ACME = {"key": "hold", "tenant": "acme"}
+
+
+def test_what_a_limited_key_may_not_do_costs_what_was_decoded() -> None:
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
+        commands = [{"type": "hold", "pool": "theirs", "ttl": 60}] * 900
+        for limit in ({"pools": ["mine"]}, {"verbs": ["confirm"]}):
+            key = await here.key("hold", "acme", **limit)
+            answer, taken = await cost(here, "POST", "/v1/batch", {"commands": commands}, key=key)
+            assert (answer.status_code, answer.json()["reason"], taken) == (403, "key_limited", 46)
+
+    play(work)
 
 
 def test_what_the_kernel_decides_costs_what_its_commands_cost_refused_or_not() -> None:
