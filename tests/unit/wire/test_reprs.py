@@ -12,11 +12,12 @@ import pytest
 from msgspec import Struct
 
 from holdkit.client._async import keys, server, tenants, webhooks
+from holdkit.wire.fields import at
 from holdkit.wire.keys import KeyAnswer, KeyInfo
 from holdkit.wire.webhooks import HookAnswer
 from tools import api_budget
 
-NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
+NOW = at(datetime(2026, 11, 19, 12, tzinfo=UTC))
 KEY = KeyInfo(id="ab12", tenant="", scope="hold", name="checkout", state="active", made_at=NOW)
 HOOK = HookAnswer(id="wh1", url="https://example.com/" + "x" * 200, actions=["hold.held"], state="active", parked=0, encrypted=True,
                   secret="whsec_a-secret", server_time=NOW)  # fmt: skip
