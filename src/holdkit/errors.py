@@ -262,7 +262,7 @@ class ItemsTaken(InsufficientCapacity):
     taken: tuple[str, ...]
     """The ids of the items that are not available, in order."""
     holders: dict[str, str | None]
-    """By item id, the id of the hold that has it."""
+    """By item id, the id of the hold that has it. Empty from a server, which does not tell it."""
 
 
 class LineAhead(Unavailable):

@@ -30,7 +30,6 @@ from ..kernel.answers import hold_of
 from ..kernel.group_commit import Stats
 from ..kernel.journal import JournalEntry
 from ..kernel.limits import LimitsInForce, from_seconds
-from ..kernel.pages import encode_cursor
 from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment
@@ -70,8 +69,6 @@ read_pools: Final = decoder(PoolPage).decode
 read_pool_usage: Final = decoder(PoolUsagePage).decode
 read_entry: Final = decoder(EntryAnswer).decode
 read_entries: Final = decoder(EntryPage).decode
-BEGINNING: Final = encode_cursor({})
-"""The cursor before the first entry, which every server knows."""
 read_names: Final = decoder(NamePage).decode
 read_faces: Final = decoder(FacesAnswer).decode
 read_calendar: Final = decoder(CalendarPage).decode

@@ -139,6 +139,10 @@ NEXT: Final[dict[str, Hint]] = {
 """What to do next, by reason. Reasons that are not here leave nothing to advise."""
 
 
+ANEW: Final = Hint("use a new operation id", "use a new Idempotency-Key", "use a new --op")
+"""What to do after the recorded answer of an earlier call, whatever its reason."""
+
+
 def said(reason: str) -> str:
     """Return the template of a message for Python."""
     hint = NEXT.get(reason)
@@ -147,10 +151,9 @@ def said(reason: str) -> str:
 
 def in_words_of(interface: Interface, reason: str, message: str) -> str:
     """Return the message of a refusal with the hint of this interface, whichever hint it has."""
-    hint = NEXT.get(reason)
-    if hint is None:
-        return message
-    for text in sorted(hint, key=len, reverse=True):  # one hint may begin like another
-        if text in message:
-            return message.replace(text, getattr(hint, interface))
+    for hint in (NEXT.get(reason, ANEW), ANEW):
+        for text in sorted(hint, key=len, reverse=True):  # one hint may begin like another
+            if text in message:
+                message = message.replace(text, getattr(hint, interface))
+                break
     return message

@@ -27,7 +27,6 @@ from ...kernel.workers import GRACE, Signal
 from ...wire.fields import Body
 from ...wire.system import Job
 from ..answers import (
-    BEGINNING,
     ServerClock,
     durability_of,
     entry_from,
@@ -257,10 +256,9 @@ class RemoteCalls:
         while True:
             page = read_entries((self._get(path, limit=limit - len(entries), after=cursor, **query)).content)
             entries += map(entry_from, page.items)
-            cursor = page.next or cursor
-            if not page.more or len(entries) >= limit:
-                end = cursor or BEGINNING
-                return JournalPage(entries, next=end if page.more else None, cursor=end)
+            cursor = page.cursor
+            if page.next is None or len(entries) >= limit:
+                return JournalPage(entries, next=page.next, cursor=cursor)
 
     def _ended(self, job: J, read: Callable[[bytes], J], progress: Progress | None) -> J:
         """A job of the server, once it has ended."""
