@@ -103,6 +103,20 @@ def test_the_pool_of_an_erased_claim_stays_in_its_lane(name: str, tenant: str, l
     assert not is_erased_claim(pool)
 
 
+@pytest.mark.parametrize(
+    ("lanes", "gone"),
+    [
+        (1, "bfad9a689777da383b7f84d858de12f4"),
+        (2, "27a5bc929d63895a913dd3eb49b19582"),
+        (3, "7af0522a2202ebaef3ad1365aeac962a"),
+    ],
+)
+def test_the_id_of_an_erased_claim_never_changes(lanes: int, gone: str) -> None:
+    """It is stored: another function would let somebody else have the key. It is the first that lies in the lane of the claim."""
+    erased_claim.cache_clear()
+    assert erased_claim(bytes(32), "t", CLAIMS + claim_id("email:a"), lanes) == f"{CLAIMS}erased_{gone}"
+
+
 def test_there_are_none_until_they_are_stored_and_they_only_grow() -> None:
     world = World()
     assert names_of(world.limits, SECRET, 1) is None
