@@ -315,7 +315,7 @@ def test_a_missing_pool_above_is_not_named() -> None:
             await visitor.ask("POST", "/v1/pools", {"id": "venue//new", "total": 4})
             ((_, status, _, told),) = visitor.notes
             assert (status, "subject" in told, "'venue'" in told) == (404, False, False)
-            assert '"detail":"pool_not_found: a pool above does not exist: create it first"' in told
+            assert '"detail":"a pool above does not exist: create it first"' in told
 
     asyncio.run(work())
 
@@ -332,7 +332,7 @@ def test_the_refusal_says_that_a_pool_above_is_the_reason() -> None:
                 "type": "urn:holdkit:problem:insufficient_capacity",
                 "title": "Not enough left",
                 "status": 409,
-                "detail": "insufficient_capacity: a pool above has too little available: try later, or request less",
+                "detail": "a pool above has too little available: try later, or request less",
                 "reason": "insufficient_capacity",
                 "effect": "none",
                 "transient": True,
