@@ -57,16 +57,14 @@ class LoopBatches(BatchWorker):
         """Batches that were written, and whose tasks have not been woken yet."""
         self._task: asyncio.Task[None] | None = None
 
-    def _take(
-        self,
-        batch: list[Any],
-        most: int = MAX_COMMANDS,
-        fits: Callable[[Group], bool] | None = None,
-        latest: float = inf,
-    ) -> None:
-        if self._on_loop is not None and not self._unanswered and self._queued >= SPLIT:
-            most = (self._queued + 1) // 2
-        super()._take(batch, most, fits, latest)
+    def _take(self) -> list[TaskCall]:
+        """Take the next batch; of many calls half, so that the other half is sent while these are answered."""
+        batch: list[TaskCall] = []
+        most = MAX_COMMANDS
+        if self._on_loop is not None and not self._unanswered and self.queue.commands >= SPLIT:
+            most = (self.queue.commands + 1) // 2
+        self.queue.take(batch, most)
+        return batch
 
     def _launch(self, batch: list[TaskCall]) -> None:
         if self._on_loop is None or sum([call.size for call in batch]) > MOST:
@@ -110,14 +108,12 @@ class LoopBatches(BatchWorker):
     def _complete(self, batch: Sequence[TaskCall], wrote: bool) -> None:
         """Launch the next batch first, if enough calls are queued for one, and give the answers while it is written."""
         self._batch = ()
-        self._queue.charge(batch)
+        self.queue.charge(batch)
         if put_off := unsettled(batch):
             self._queue_again(put_off)
             batch = [call for call in batch if call.settled]
         self._unanswered.append((batch, wrote))
-        following: list[Any] = []
-        if self._queued * 4 >= len(batch):
-            self._take(following)
+        following = self._take() if self.queue.commands * 4 >= len(batch) else []
         if following:
             self._launch(following)
             self._loop.call_later(PATIENCE, self._give_answers)

@@ -40,7 +40,7 @@ from ..engines.deadlines import until
 from ..engines.port import Applied, Engine
 from ..errors import OutcomeUnknown
 from .batches import BatchRunner, Feed
-from .fair_queue import BoundedQueue
+from .fair_queue import FairQueue
 from .queued_calls import INTERRUPTED, QueuedCall, SkippedLocked, Undo, broken, fail, unsettled
 from .workers import AsyncSignal
 
@@ -87,12 +87,13 @@ class TaskCall(QueuedCall):
             self.answered.set_result(None)
 
 
-class BatchWorker(BoundedQueue):
+class BatchWorker:
     """One queue of tasks, and the thread that runs its batches."""
 
     def __init__(self, engine: Engine, committed: AsyncSignal, feed: Feed, *, wait_for_locks: bool = False) -> None:
-        super().__init__(engine.limits.max_queue)
+        super().__init__()
         self.engine, self.committed, self.feed = engine, committed, feed
+        self.queue = FairQueue(engine.limits.max_queue)
         self._runner = BatchRunner(engine, feed, wait_for_locks=wait_for_locks)
         self._closed = False
         self._loop = asyncio.get_running_loop()
@@ -112,9 +113,13 @@ class BatchWorker(BoundedQueue):
 
     def add(self, call: TaskCall) -> None:
         """Queue a call; raises `Overloaded` if there is no room."""
-        self._enqueue(call)
+        self.queue.add(call)
         call.queue = self
         self._start()
+
+    def withdraw(self, call: QueuedCall) -> bool:
+        """Take a call out of the queue; says whether it was there."""
+        return self.queue.withdraw(call)
 
     def _start(self) -> None:
         if not self._running:
@@ -123,20 +128,23 @@ class BatchWorker(BoundedQueue):
             self._loop.call_soon(self._next_batch)
 
     def _next_batch(self) -> None:
-        if self._turns < TURNS and 0 < 2 * self._queued < self._last_size:
+        if self._turns < TURNS and 0 < 2 * self.queue.commands < self._last_size:
             self._turns += 1
             self._loop.call_soon(self._next_batch)
             return
         self._turns = 0
-        self._last_size = self._queued or self._last_size
-        batch: list[Any] = []
-        self._take(batch)
-        if batch:
+        self._last_size = self.queue.commands or self._last_size
+        if batch := self._take():
             self._launch(batch)
         else:
             self._running = False
             self._idle.set()
             self._emptied()
+
+    def _take(self) -> list[TaskCall]:
+        batch: list[TaskCall] = []
+        self.queue.take(batch)
+        return batch
 
     def _launch(self, batch: list[TaskCall]) -> None:
         self._batch = batch
@@ -158,7 +166,7 @@ class BatchWorker(BoundedQueue):
                 self._loop.call_soon_threadsafe(self._settle, batch, wrote)
 
     def _settle(self, batch: list[TaskCall], wrote: bool) -> None:
-        self._queue.charge(batch)
+        self.queue.charge(batch)
         again = unsettled(batch)
         if again:
             fail([call for call in again if call.sent], OutcomeUnknown(INTERRUPTED))
@@ -170,7 +178,7 @@ class BatchWorker(BoundedQueue):
 
     def _queue_again(self, calls: Sequence[TaskCall]) -> None:
         """Nothing of these calls was done so far: queue them again, as far as somebody waits for them or they are shielded."""
-        self._requeue([call for call in calls if call.shielded or not call.answered.done()])
+        self.queue.put_back([call for call in calls if call.shielded or not call.answered.done()])
 
     def _answer(self, batch: Sequence[TaskCall], wrote: bool) -> None:
         """Wake the tasks whose calls are settled; pass on those that were skipped."""
@@ -208,8 +216,7 @@ class BatchWorker(BoundedQueue):
         if group is not None:
             taking_back = TaskCall(group, False, self._loop.create_future(), shielded=True)
             taking_back.queue = self
-            self._queue.append(taking_back)
-            self._queued += taking_back.size
+            self.queue.append(taking_back)
             self._start()
 
 

@@ -30,7 +30,7 @@ from ..engines.port import Applied, Channels, Engine, GuardStats
 from ..errors import EngineError, HoldkitError
 from .batches import BatchRunner, Feed
 from .context import current, inside_any, refuse_inside
-from .fair_queue import BoundedQueue
+from .fair_queue import FairQueue
 from .leader_queue import CLOSED, LeaderQueue
 from .lock_queues import LockQueues
 from .one_line import line
@@ -74,17 +74,17 @@ class Stats(Struct, frozen=True):
         )
 
 
-class MainQueue(BoundedQueue):
+class MainQueue:
     """What both group commits share: statistics, deadlines, and the refusal of calls after a close or a fork."""
 
     engine: Engine
+    queue: FairQueue
     _runner: BatchRunner
     _closed: bool
     forks: ClassVar[int] = 0
     """How often this process and those before it were forked, since the program was started."""
 
-    def __init__(self, bound: int) -> None:
-        super().__init__(bound)
+    def __init__(self) -> None:
         self._opened_after = MainQueue.forks
 
     @property
@@ -98,7 +98,7 @@ class MainQueue(BoundedQueue):
         guarding = self.engine.capabilities.guards
         guards = NO_GUARDS if guarding is None else guarding.guard_stats
         return Stats(
-            runner.batches, runner.commands, runner.largest, sizes, self._queued, durability, lag, times, guards
+            runner.batches, runner.commands, runner.largest, sizes, self.queue.commands, durability, lag, times, guards
         )
 
     def deadline(self) -> float:

@@ -19,8 +19,8 @@ Tenants take turns in the queue (`fair_queue`): which calls a leader takes, and 
 
 *States of a call.* It moves down this list, or from "taken" back to "queued":
 
-    queued     in `_queue`; its thread waits for `woken`
-    taken      in the leader's batch and not in `_queue`; its thread waits for `woken`
+    queued     in `queue`; its thread waits for `woken`
+    taken      in the leader's batch and not in `queue`; its thread waits for `woken`
     leading    `_leader` is the call; its thread works
     settled    it has outcomes or an error
     gone       its thread has left: with an answer as leader, or without one because it was interrupted or late
@@ -74,7 +74,7 @@ from ..engines.deadlines import set_current, too_late
 from ..engines.port import Engine
 from ..errors import EngineError
 from .batches import BatchRunner, Feed
-from .fair_queue import BoundedQueue
+from .fair_queue import FairQueue
 from .queued_calls import QueuedCall, late_in_batch, unsettled
 from .workers import Signal
 
@@ -106,13 +106,14 @@ class _ThreadCall(QueuedCall):
         """Its thread has left: no leader queues it again, and the batch that it led is no longer its own."""
 
 
-class LeaderQueue(BoundedQueue):
+class LeaderQueue:
     """One queue of threads. With `wait_for_locks` its batches wait for what other transactions have locked, and calls that
     come meanwhile are added to them, as far as the engine can do that."""
 
     def __init__(self, engine: Engine, committed: Signal, feed: Feed, *, wait_for_locks: bool = False) -> None:
-        super().__init__(engine.limits.max_queue)
+        super().__init__()
         self.engine, self.committed, self.feed = engine, committed, feed
+        self.queue = FairQueue(engine.limits.max_queue)
         self._runner = BatchRunner(engine, feed, wait_for_locks=wait_for_locks)
         self._wait_for_locks = wait_for_locks
         self._lock = threading.Lock()
@@ -165,8 +166,8 @@ class LeaderQueue(BoundedQueue):
                 return None
             call.woken = woken = threading.Lock()
             woken.acquire()
-            self._enqueue(call)
-            if self._gathering is not None and self._queued >= self._wanted:
+            self.queue.add(call)
+            if self._gathering is not None and self.queue.commands >= self._wanted:
                 self._gathering.release()
                 self._gathering = None
             return woken
@@ -177,13 +178,13 @@ class LeaderQueue(BoundedQueue):
         with self._lock:
             if not woken.locked():
                 return
-            queued = self.withdraw(call)
+            queued = self.queue.withdraw(call)
         raise too_late() if queued and not call.sent else late_in_batch()
 
     def _gather(self, call: _ThreadCall) -> None:
         """Wait a moment until the callers of the last batch have queued again."""
         wanted = self._present - call.size
-        if wanted <= self._queued or call.sent:
+        if wanted <= self.queue.commands or call.sent:
             return
         if self._not_gathered:
             self._not_gathered -= 1
@@ -194,14 +195,14 @@ class LeaderQueue(BoundedQueue):
         gathering = threading.Lock()
         gathering.acquire()
         with self._lock:
-            missing = wanted - self._queued
+            missing = wanted - self.queue.commands
             if missing <= 0:
                 return
             self._wanted, self._gathering = wanted, gathering
         if not gathering.acquire(timeout=seconds):
             with self._lock:
                 self._gathering = None
-                if 2 * (wanted - self._queued) > missing:
+                if 2 * (wanted - self.queue.commands) > missing:
                     self._not_gathered = VAIN
 
     def _lead(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
@@ -216,10 +217,10 @@ class LeaderQueue(BoundedQueue):
     def _begin_anew(self, batch: list[_ThreadCall]) -> None:
         """Wake the followers that have an answer, and queue those again that the engine has put off together with the leader's call."""
         with self._lock:
-            self._queue.charge(batch)
-            queued = {*self._queue}
+            self.queue.charge(batch)
+            queued = {*self.queue}
             again = unsettled(batch[1:])
-            self._requeue([one for one in again if not one.gone and one not in queued])
+            self.queue.put_back([one for one in again if not one.gone and one not in queued])
         for follower in batch[1:]:
             if follower.settled:
                 _wake(follower)
@@ -228,10 +229,10 @@ class LeaderQueue(BoundedQueue):
     def _run_batch(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
         """Run one batch: this call, and all that are queued."""
         batch.append(call)
-        if self._queued:
+        if self.queue.commands:
             with self._lock:
-                self._queue.spend(call)
-                self._take(batch, latest=call.until + SLACK)
+                self.queue.spend(call)
+                self.queue.take(batch, latest=call.until + SLACK)
         wrote, began = True, time.monotonic()
         try:
             wrote = copy_context().run(self._run, batch, call.until)  # a copy: the deadline must not stay behind
@@ -243,7 +244,7 @@ class LeaderQueue(BoundedQueue):
     def _expect_callers(self, batch: list[_ThreadCall], began: float) -> None:
         """A batch has ended: its callers may be back in a moment."""
         now = time.monotonic()
-        self._present = self._queued + sum([call.size for call in batch])
+        self._present = self.queue.commands + sum([call.size for call in batch])
         self._gather_until = now + GATHER * (now - began) if now - began > BRIEF else 0.0
 
     def _run(self, batch: list[_ThreadCall], until: float) -> bool:
@@ -260,16 +261,16 @@ class LeaderQueue(BoundedQueue):
         """Add to a batch that waits for a lock the calls that have come meanwhile, as far as they fit; returns those."""
         before = len(batch)
         with self._lock:
-            self._take(batch, fits=fits, latest=batch[0].until + SLACK)
+            self.queue.take(batch, fits=fits, latest=batch[0].until + SLACK)
         return batch[before:]
 
     def _depart(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
         run_to_end(self._hand_over, call, batch)
 
     def _hand_over(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
-        if self._queued:
+        if self.queue.commands:
             with self._lock:
-                self._queue.charge(batch)
+                self.queue.charge(batch)
         if not call.gone and (len(batch) > 1 or call.outcomes is None):
             self._dismiss(call, batch)
         self._pass_lead(call)
@@ -282,29 +283,29 @@ class LeaderQueue(BoundedQueue):
                 _wake(follower)
         if again or not call.settled:
             with self._lock:
-                self.withdraw(call)
-                queued = {*self._queue}
-                self._requeue([one for one in again if one is not call and not one.gone and one not in queued])
+                self.queue.withdraw(call)
+                queued = {*self.queue}
+                self.queue.put_back([one for one in again if one is not call and not one.gone and one not in queued])
                 call.gone = True
 
     def _pass_lead(self, call: _ThreadCall) -> None:
         """Make another call the leader, and wake its thread. If nobody is queued, the next call that comes will lead."""
         with self._lock:
             if self._leader is call:
-                self._leader = self._next_leader() if self._queue else None
+                self._leader = self._next_leader() if self.queue else None
             leader = self._leader
             if leader is not None:
-                self.withdraw(leader)
+                self.queue.withdraw(leader)
                 _wake(leader)
                 return
-            self._queued = 0  # whatever an interrupt did to the count
+            self.queue.commands = 0  # whatever an interrupt did to the count
             if self._closed:
                 self._idle.set()
 
     def _next_leader(self) -> _ThreadCall:
         """The first of the tenant that has the turn, unless the deadline of another one near the head is later: a batch ends at its
         leader's deadline, and its followers should not be told sooner than necessary that their outcome is unknown."""
-        calls = self._queue.turn()
+        calls = self.queue.turn()
         first: _ThreadCall = calls[0]
         if first.sent:
             return first

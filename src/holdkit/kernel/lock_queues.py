@@ -38,7 +38,7 @@ from ..core.outcomes import Reply
 from ..errors import EngineError, HoldkitError, Overloaded
 from .batch_worker import BatchWorker, TaskCall
 from .busy_locks import BusyLocks
-from .fair_queue import BoundedQueue
+from .fair_queue import FairQueue
 from .leader_queue import CLOSED, LeaderQueue, run_to_end
 from .queued_calls import QueuedCall, SkippedLocked, fail
 
@@ -61,7 +61,7 @@ def no_queue_left(lock: str) -> Overloaded:
 class BlockedBound:
     """How many commands may be blocked; the main queue takes as many fewer."""
 
-    def __init__(self, main: BoundedQueue) -> None:
+    def __init__(self, main: FairQueue) -> None:
         self._main, self._whole = main, main.bound
         self._half = max(1, main.bound // 2)
 
@@ -97,7 +97,7 @@ class LockQueues:
     """The lock queues of threads."""
 
     def __init__(self, main: LeaderQueue) -> None:
-        self._main, self._bound = main, BlockedBound(main)
+        self._main, self._bound = main, BlockedBound(main.queue)
         self.busy = BusyLocks()
         self._lock = threading.Lock()
         self.open: dict[str, LockQueue] = {}
@@ -200,7 +200,7 @@ class AsyncLockQueue(BatchWorker):
 
     def size(self) -> int:
         """Commands in here, queued or in a batch."""
-        return self._queued + sum([call.size for call in self._batch])
+        return self.queue.commands + sum([call.size for call in self._batch])
 
     def withdraw(self, call: QueuedCall) -> bool:
         """Take a call out of the queue; says whether it was there."""
@@ -227,7 +227,7 @@ class AsyncLockQueues:
     """The lock queues of tasks."""
 
     def __init__(self, main: BatchWorker) -> None:
-        self._main, self._bound = main, BlockedBound(main)
+        self._main, self._bound = main, BlockedBound(main.queue)
         self.busy = BusyLocks()
         self._seconds = main.engine.limits.lock_timeout / SECOND
         self._loop = asyncio.get_running_loop()

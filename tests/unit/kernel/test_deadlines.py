@@ -227,7 +227,7 @@ def test_a_next_leader_whose_time_is_up_passes_the_lead_on(monkeypatch: pytest.M
     monkeypatch.setattr(leader_queue, "_seconds_left", lambda _: 60.0)  # it is woken in time, and late all the same
     monkeypatch.setattr(leader_queue, "NEAR", 1)
     with batch_of(hk, engine, [lambda: hold(hk, SOON), lambda: hold(hk, NEVER)]) as callers:
-        first = next(iter(hk._executor.group_commit._queue))
+        first = next(iter(hk._executor.group_commit.queue))
         wait_until(lambda: first.until <= time.monotonic())
     late, other = callers.join()
     assert type(late) is Overloaded

@@ -52,7 +52,7 @@ def test_who_wants_something_else_too_rides_in_the_next_with_all_behind_it(hk: K
 
 
 def test_a_batch_that_grew_is_bounded(hk: Kernel, engine: GrowingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdkit.kernel.fair_queue.BoundedQueue._take.__defaults__", (3, None, inf))
+    monkeypatch.setattr("holdkit.kernel.fair_queue.FairQueue.take.__defaults__", (3, None, inf))
     engine.lock("x")
     callers = block(hk, engine, [hold(hk, "x")] * 5)
     engine.unlock("x")
@@ -134,7 +134,7 @@ def test_who_comes_in_while_the_leader_is_interrupted_is_in_the_batch_or_in_the_
     engine.lock("x")
     callers = block(hk, engine, [hold(hk, "x")] * 4)
     (room,) = lock_queues_of(hk).open.values()
-    (tenant,) = room._queue._order
+    (tenant,) = room.queue._order
     tenant.calls = interrupted = InterruptedQueue(tenant.calls)
     pass_lead = LockQueue._pass_lead
 
@@ -148,5 +148,5 @@ def test_who_comes_in_while_the_leader_is_interrupted_is_in_the_batch_or_in_the_
     assert interrupted.interrupted
     assert len({answer.id for answer in answers}) == 4
     assert hk.pool("x").held == 4
-    assert room._queued == 0
+    assert room.queue.commands == 0
     no_lock_queues(hk)

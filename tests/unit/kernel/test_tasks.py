@@ -259,7 +259,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_while_queued() -> N
         leave.set()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert len(hk._executor.group_commit._queue) == 1
+        assert len(hk._executor.group_commit.queue) == 1
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -426,7 +426,7 @@ def test_cancelling_does_not_count_against_the_queue() -> None:
         await first
         with pytest.raises(HoldNotFound):
             await hk.get("0" * 32)
-        assert hk._executor.group_commit._queued == 0
+        assert hk._executor.group_commit.queue.commands == 0
 
     run(test, WatchedEngine(limits=Limits(max_queue=2)))
 
