@@ -177,4 +177,4 @@ def no_lock_queues(kernel: Any) -> None:
     """All rooms have gone, and the main queue has its whole bound again."""
     wait_until(lambda: not lock_queues_of(kernel).open and not lock_queues_of(kernel)._waiting)
     thing = unwrapped(kernel)
-    wait_until(lambda: thing._executor.group_commit.queue.bound == thing._executor.limits.max_queue)
+    wait_until(lambda: thing._executor.group_commit.main.queue.bound == thing._executor.limits.max_queue)

@@ -31,12 +31,10 @@ class BusyLocks:
     a count that is off by one does no harm."""
 
     def __init__(self) -> None:
-        self._at_once: dict[str, int] = {}
+        self.at_once: dict[str, int] = {}
+        """How many calls are to wait at once, by the locks that the last try has found taken."""
         self._of_holds: dict[Key, str] = {}
         """The locks of holds."""
-
-    def __bool__(self) -> bool:
-        return bool(self._at_once)
 
     def queue_for(self, queues: Mapping[str, object], group: Group) -> str | None:
         """Which of these lock queues the group would be sent to, as far as that is known."""
@@ -54,25 +52,25 @@ class BusyLocks:
 
     def found_taken(self, lock: str, group: Group) -> None:
         """A try without waiting was in vain: for the first time, or not."""
-        known = self._at_once.pop(lock, None)
-        if known is None and len(self._at_once) >= MAX_BUSY:
-            self._at_once.pop(next(iter(self._at_once), ""), None)
-        self._at_once[lock] = 0 if known is None else AT_ONCE
+        known = self.at_once.pop(lock, None)
+        if known is None and len(self.at_once) >= MAX_BUSY:
+            self.at_once.pop(next(iter(self.at_once), ""), None)
+        self.at_once[lock] = 0 if known is None else AT_ONCE
         self._remember(group, lock)
 
     def found_free(self, group: Group) -> None:
         """A try without waiting was not in vain."""
-        lock = self.queue_for(self._at_once, group)
+        lock = self.queue_for(self.at_once, group)
         if lock is not None:
-            self._at_once.pop(lock, None)
+            self.at_once.pop(lock, None)
 
     def wait_at_once(self, group: Group) -> str | None:
         """The lock for which this call is to wait at once, if there is one."""
-        lock = self.queue_for(self._at_once, group)
-        left = self._at_once.get(lock, 0) if lock is not None else 0
+        lock = self.queue_for(self.at_once, group)
+        left = self.at_once.get(lock, 0) if lock is not None else 0
         if lock is None or not left:
             return None
-        self._at_once[lock] = left - 1
+        self.at_once[lock] = left - 1
         return lock
 
     def _remember(self, group: Group, lock: str) -> None:

@@ -31,7 +31,7 @@ from ..errors import EngineError, HoldkitError
 from .batches import BatchRunner, Feed
 from .context import current, inside_any, refuse_inside
 from .fair_queue import FairQueue
-from .leader_queue import CLOSED, LeaderQueue
+from .leader_queue import CLOSED
 from .lock_queues import LockQueues
 from .one_line import line
 from .queued_calls import SkippedLocked, Undo
@@ -74,18 +74,17 @@ class Stats(Struct, frozen=True):
         )
 
 
-class MainQueue:
-    """What both group commits share: statistics, deadlines, and the refusal of calls after a close or a fork."""
+class OpenEngine:
+    """An engine that a kernel has opened: refuses calls after close and after a fork, sets their deadline, and counts them."""
 
-    engine: Engine
-    queue: FairQueue
-    _runner: BatchRunner
-    _closed: bool
     forks: ClassVar[int] = 0
     """How often this process and those before it were forked, since the program was started."""
 
-    def __init__(self) -> None:
-        self._opened_after = MainQueue.forks
+    def __init__(self, engine: Engine, runner: BatchRunner, queue: FairQueue) -> None:
+        self.engine = engine
+        self._runner, self._queue = runner, queue
+        self._closed = False
+        self._opened_after = OpenEngine.forks
 
     @property
     def stats(self) -> Stats:
@@ -98,12 +97,15 @@ class MainQueue:
         guarding = self.engine.capabilities.guards
         guards = NO_GUARDS if guarding is None else guarding.guard_stats
         return Stats(
-            runner.batches, runner.commands, runner.largest, sizes, self.queue.commands, durability, lag, times, guards
+            runner.batches, runner.commands, runner.largest, sizes, self._queue.commands, durability, lag, times, guards
         )
 
     def deadline(self) -> float:
-        """The deadline of a call that begins now, by `time.monotonic`: as the context says, else the kernel's limit; and never
-        later than that of a call which this one is part of."""
+        """Return the deadline of a call that begins now, by `time.monotonic`.
+
+        The context says how long the call may take, else the kernel's limit does. It is never later than the deadline of a call which
+        this one is part of.
+        """
         seconds = current().timeout
         if seconds is None:
             seconds = self.engine.stored.in_force.call_timeout / SECOND
@@ -114,7 +116,7 @@ class MainQueue:
 
     def check(self) -> None:
         """Refuse after close, and in a forked child."""
-        if MainQueue.forks != self._opened_after:
+        if OpenEngine.forks != self._opened_after:
             raise EngineError(FORKED)
         if self._closed:
             raise EngineError(CLOSED)
@@ -122,31 +124,35 @@ class MainQueue:
     @property
     def in_child(self) -> bool:
         """Whether the process was forked since this was opened."""
-        return MainQueue.forks != self._opened_after
+        return OpenEngine.forks != self._opened_after
 
 
 def _count_fork() -> None:
     """In a child that was just forked. (So that no call has to ask the system for its process id.)"""
-    MainQueue.forks += 1
+    OpenEngine.forks += 1
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_count_fork)
 
 
-class GroupCommit(LeaderQueue, MainQueue):
+class GroupCommit(OpenEngine):
     """Group commit for threads, and everything else that a kernel asks of its engine."""
 
     def __init__(self, engine: Engine, feed: Feed) -> None:
-        super().__init__(engine, Signal(), feed)
+        self.committed = Signal()
+        """Notified after every commit."""
+        self._feed = feed
         self.workers: set[Worker] = set()
-        self._lock_queues = LockQueues(self)
+        self._lock_queues = LockQueues(engine, self.committed, feed)
+        self.main = self._lock_queues.main
+        """The queue of all calls that wait for no lock."""
+        super().__init__(engine, self.main.runner, self.main.queue)
 
     def submit(
         self, group: Group, *, minted: bool = False, undo: Undo | None = None, shielded: bool = False
     ) -> list[Reply]:
-        """Have the group written, in a batch with those of other callers. If it needs something that is locked, it waits in a
-        lock queue."""
+        """Have the group written, in a batch with those of other callers; if it needs something that is locked, by a lock queue."""
         del undo, shielded  # for tasks: a thread is never cancelled
         self.check()  # before any lock: in a forked child nobody would release it
         if inside_any() is not None:
@@ -154,15 +160,21 @@ class GroupCommit(LeaderQueue, MainQueue):
         until = self.deadline()
         try:
             queues, busy = self._lock_queues, self._lock_queues.busy
-            lock = busy.queue_for(queues.open, group) if queues.open else busy.wait_at_once(group) if busy else None
+            lock = (
+                busy.queue_for(queues.open, group)
+                if queues.open
+                else busy.wait_at_once(group)
+                if busy.at_once
+                else None
+            )
             if lock is None:
                 try:
-                    replies = self.write(group, minted, until)
+                    replies = self.main.write(group, minted, until)
                 except SkippedLocked as skipped:
                     lock = skipped.lock
                     busy.found_taken(lock, group)
                 else:
-                    if busy:
+                    if busy.at_once:
                         busy.found_free(group)
                     return replies
             return queues.wait(lock, group, minted, until)
@@ -173,8 +185,10 @@ class GroupCommit(LeaderQueue, MainQueue):
             raise
 
     def _leave_line(self, group: Group) -> None:
-        """A call was interrupted. If it has joined a line, nobody would take what is offered to it, and others would wait behind it
-        for as long as its place stands."""
+        """Release the place of an interrupted call, if it has joined a line.
+
+        No caller would take what is offered to it, and others would wait behind it until its place expires.
+        """
         command = group.commands[0]
         if isinstance(command, PlaceHold) and command.wait_slots is not None:
             assert command.id is not None
@@ -191,10 +205,12 @@ class GroupCommit(LeaderQueue, MainQueue):
         return replies[0] if replies else []
 
     def applied_in(self, applied: Applied) -> None:
-        """A call was written in the caller's own transaction, and can be seen once that is committed: whoever is told now looks again
-        until then."""
+        """Feed lines and notify, after a call was written in the caller's own transaction.
+
+        It can be seen once that is committed; those who are notified now look again until then.
+        """
         if applied.unfed:
-            self.feed(applied)
+            self._feed(applied)
         self.committed.notify()
 
     def borrow(self, job: Callable[[Engine], T]) -> T:
@@ -231,12 +247,9 @@ class GroupCommit(LeaderQueue, MainQueue):
         if self.in_child:  # the parent's connections are not ours to close
             self._closed = True
             return
-        self.committed.close()  # first: whoever is refused because we are closed can see that we are
+        self.committed.close()  # first: a call that is refused because of it finds the kernel closed
         self._closed = True
-        with self._lock:
-            busy = self._leader is not None
-        if busy:
-            self._idle.wait(GRACE)
+        self.main.close(GRACE)
         self._lock_queues.close(GRACE)
         for worker in tuple(self.workers):
             worker.end(GRACE)

@@ -35,12 +35,15 @@ from typing import Final
 from ..core.commands import Group
 from ..core.model import SECOND
 from ..core.outcomes import Reply
+from ..engines.port import Engine
 from ..errors import EngineError, HoldkitError, Overloaded
 from .batch_worker import BatchWorker, TaskCall
+from .batches import Feed
 from .busy_locks import BusyLocks
 from .fair_queue import FairQueue
 from .leader_queue import CLOSED, LeaderQueue, run_to_end
-from .queued_calls import QueuedCall, SkippedLocked, fail
+from .queued_calls import SkippedLocked, fail
+from .workers import AsyncSignal, Signal
 
 MAX_QUEUES: Final = 16
 """Locks that may be waited for at once."""
@@ -80,30 +83,25 @@ class _Blocked:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.lock: str | None = None
+        """The lock of the queue that it is in; None: it waits for a queue."""
         self.woken = threading.Lock()
         """Held while it waits for a lock queue."""
         self.gone = False
 
 
-class LockQueue(LeaderQueue):
-    """The threads that wait for one lock."""
-
-    def __init__(self, main: LeaderQueue) -> None:
-        super().__init__(main.engine, main.committed, main.feed, wait_for_locks=True)
-        self.blocked: set[_Blocked] = set()
-
-
 class LockQueues:
-    """The lock queues of threads."""
+    """The main queue of threads, and the lock queues beside it."""
 
-    def __init__(self, main: LeaderQueue) -> None:
-        self._main, self._bound = main, BlockedBound(main.queue)
+    def __init__(self, engine: Engine, committed: Signal, feed: Feed) -> None:
+        self.main = LeaderQueue(engine, committed, feed)
+        self._engine, self._committed, self._feed = engine, committed, feed
+        self._bound = BlockedBound(self.main.queue)
         self.busy = BusyLocks()
         self._lock = threading.Lock()
-        self.open: dict[str, LockQueue] = {}
+        self.open: dict[str, LeaderQueue] = {}
         """By the name of the lock."""
-        self._waiting: set[_Blocked] = set()
-        """Those that wait for a lock queue."""
+        self._blocked: set[_Blocked] = set()
         self._closed = False
         self._closing = threading.Lock()
         """Held by `close` until the last call has left."""
@@ -118,21 +116,21 @@ class LockQueues:
                 lock = skipped.lock
             finally:  # has left already, unless an interrupt struck before `_depart` began
                 if not blocked.gone:
-                    self._depart(blocked)
+                    run_to_end(self._depart, blocked)
         raise still_locked(lock)
 
     def _wait(self, blocked: _Blocked, lock: str, group: Group, minted: bool, until: float) -> list[Reply]:
         try:
             return self._enter(blocked, lock, until).write(group, minted, until)
         finally:
-            self._depart(blocked)
+            run_to_end(self._depart, blocked)
 
-    def _enter(self, blocked: _Blocked, lock: str, until: float) -> LockQueue:
-        """Wait for a lock queue, if there is none for this lock and no more may be opened."""
+    def _enter(self, blocked: _Blocked, lock: str, until: float) -> LeaderQueue:
+        """Return the queue of this lock; wait for another one to end, if no more may be opened."""
         with self._lock:
             self._bound.check(self._size(), blocked.size)
             queue = self._admit(blocked, lock)
-        latest = min(until, time.monotonic() + self._main.engine.limits.lock_timeout / SECOND)
+        latest = min(until, time.monotonic() + self._engine.limits.lock_timeout / SECOND)
         while queue is None:
             if not blocked.woken.acquire(timeout=max(0, latest - time.monotonic())):
                 raise no_queue_left(lock)
@@ -140,31 +138,28 @@ class LockQueues:
                 queue = self._admit(blocked, lock)
         return queue
 
-    def _admit(self, blocked: _Blocked, lock: str) -> LockQueue | None:
+    def _admit(self, blocked: _Blocked, lock: str) -> LeaderQueue | None:
         if self._closed:
             raise EngineError(CLOSED)
         queue = self.open.get(lock)
         if queue is None and len(self.open) < MAX_QUEUES:
-            queue = self.open[lock] = LockQueue(self._main)
+            queue = LeaderQueue(self._engine, self._committed, self._feed, wait_for_locks=True)
+            self.open[lock] = queue
         if queue is None:
-            self._waiting.add(blocked)
             blocked.woken.acquire(blocking=False)
         else:
-            queue.blocked.add(blocked)
-            self._waiting.discard(blocked)
+            blocked.lock = lock
+        self._blocked.add(blocked)
         self._bound.update(self._size())
         return queue
 
     def _depart(self, blocked: _Blocked) -> None:
-        run_to_end(self._withdraw, blocked)
-
-    def _withdraw(self, blocked: _Blocked) -> None:
+        """The thread leaves. May be run twice."""
         with self._lock:
-            self._waiting.discard(blocked)
-            for lock, queue in tuple(self.open.items()):
-                queue.blocked.discard(blocked)
-                if not queue.blocked:
-                    self.open.pop(lock, None)
+            self._blocked.discard(blocked)
+            used = {other.lock for other in self._blocked}
+            for lock in self.open.keys() - used:
+                self.open.pop(lock, None)
             self._bound.update(self._size())
             self._wake()
             blocked.gone = True
@@ -174,13 +169,17 @@ class LockQueues:
         for blocked in self._waiting:
             if blocked.woken.locked():
                 blocked.woken.release()
-        if self._closed and not self.open and not self._waiting and self._closing.locked():
+        if self._closed and not self._blocked and self._closing.locked():
             self._closing.release()
 
+    @property
+    def _waiting(self) -> list[_Blocked]:
+        """The threads that wait for a lock queue."""
+        return [blocked for blocked in tuple(self._blocked) if blocked.lock is None]
+
     def _size(self) -> int:
-        """Commands that are blocked."""
-        everywhere = [self._waiting, *(queue.blocked for queue in self.open.values())]
-        return sum([blocked.size for some in everywhere for blocked in some])
+        """Return how many commands are blocked."""
+        return sum([blocked.size for blocked in self._blocked])
 
     def close(self, seconds: float) -> None:
         """Refuse further calls; wait for those inside, so many seconds at most."""
@@ -191,52 +190,28 @@ class LockQueues:
         self._closing.acquire(timeout=seconds)
 
 
-class AsyncLockQueue(BatchWorker):
-    """The tasks that wait for one lock, and a thread."""
-
-    def __init__(self, main: BatchWorker, queues: AsyncLockQueues, lock: str) -> None:
-        super().__init__(main.engine, main.committed, main.feed, wait_for_locks=True)
-        self._main, self._queues, self.lock = main, queues, lock
-
-    def size(self) -> int:
-        """Commands in here, queued or in a batch."""
-        return self.queue.commands + sum([call.size for call in self._batch])
-
-    def withdraw(self, call: QueuedCall) -> bool:
-        """Take a call out of the queue; says whether it was there."""
-        found = super().withdraw(call)
-        self._queues.update()
-        return found
-
-    def take_back(self, call: TaskCall) -> None:
-        """Through the main queue, like all that is new."""
-        self._main.take_back(call)
-
-    def _settle(self, batch: list[TaskCall], wrote: bool) -> None:
-        super()._settle(batch, wrote)
-        self._queues.update()
-
-    def _pass_on(self, call: TaskCall, lock: str) -> None:
-        self._queues.enter(call, lock)
-
-    def _emptied(self) -> None:
-        self._queues.shut(self)
-
-
 class AsyncLockQueues:
-    """The lock queues of tasks."""
+    """The main queue of tasks, and the lock queues beside it."""
 
-    def __init__(self, main: BatchWorker) -> None:
-        self._main, self._bound = main, BlockedBound(main.queue)
+    def __init__(self, engine: Engine, committed: AsyncSignal, feed: Feed) -> None:
+        self.main = BatchWorker(engine, committed, feed, self)
+        self._engine, self._committed, self._feed = engine, committed, feed
+        self._bound = BlockedBound(self.main.queue)
         self.busy = BusyLocks()
-        self._seconds = main.engine.limits.lock_timeout / SECOND
+        self._seconds = engine.limits.lock_timeout / SECOND
         self._loop = asyncio.get_running_loop()
-        self.open: dict[str, AsyncLockQueue] = {}
+        self.open: dict[str, BatchWorker] = {}
         """By the name of the lock."""
         self._waiting: dict[TaskCall, tuple[str, asyncio.TimerHandle]] = {}
         """Calls that wait for a lock queue: the lock, and the timer that ends the waiting."""
         self.empty = asyncio.Event()
         self.empty.set()
+
+    def skipped(self, call: TaskCall, lock: str) -> None:
+        """Let a call wait that the engine has skipped: nothing of it was done."""
+        if not call.rounds:  # in the main queue, by a try without waiting
+            self.busy.found_taken(lock, call.group)
+        self.enter(call, lock)
 
     def enter(self, call: TaskCall, lock: str) -> None:
         """Let a call wait for what is locked. Nothing of it was done so far."""
@@ -262,12 +237,15 @@ class AsyncLockQueues:
         if queue is None:
             if len(self.open) == MAX_QUEUES:
                 return False
-            queue = self.open[lock] = AsyncLockQueue(self._main, self, lock)
+            queue = BatchWorker(self._engine, self._committed, self._feed, self, lock)
+            self.open[lock] = queue
         queue.add(call)
         return True
 
-    def shut(self, queue: AsyncLockQueue) -> None:
-        """A lock queue is empty: remove it, and admit calls that wait for one."""
+    def emptied(self, queue: BatchWorker) -> None:
+        """A queue is empty: if it is a lock queue, remove it, and admit calls that wait for one."""
+        if queue.lock is None:
+            return
         del self.open[queue.lock]
         queue.end_thread()
         for call, (lock, timer) in tuple(self._waiting.items()):
@@ -291,7 +269,7 @@ class AsyncLockQueues:
 
     def _size(self) -> int:
         """Commands that are blocked."""
-        inside = sum([queue.size() for queue in self.open.values()])
+        inside = sum([queue.size for queue in self.open.values()])
         return inside + sum([call.size for call in self._waiting])
 
     def update(self) -> None:

@@ -13,7 +13,7 @@ from holdkit import Hold, Kernel, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.engines.port import BatchRejected
 from holdkit.errors import EngineError
-from holdkit.kernel.lock_queues import LockQueue
+from holdkit.kernel.leader_queue import LeaderQueue
 from tests.support.interrupts import Interrupted
 from tests.support.lockable_engine import GrowingEngine, lock_queues_of, no_lock_queues
 from tests.support.modes import Sync
@@ -136,13 +136,13 @@ def test_who_comes_in_while_the_leader_is_interrupted_is_in_the_batch_or_in_the_
     (room,) = lock_queues_of(hk).open.values()
     (tenant,) = room.queue._order
     tenant.calls = interrupted = InterruptedQueue(tenant.calls)
-    pass_lead = LockQueue._pass_lead
+    pass_lead = LeaderQueue._pass_lead
 
-    def pass_late(self: LockQueue, caller: Any) -> None:
+    def pass_late(self: LeaderQueue, caller: Any) -> None:
         wait_until(lambda: 1 in callers.results)
         pass_lead(self, caller)
 
-    monkeypatch.setattr(LockQueue, "_pass_lead", pass_late)
+    monkeypatch.setattr(LeaderQueue, "_pass_lead", pass_late)
     engine.unlock("x")
     answers = callers.join()
     assert interrupted.interrupted

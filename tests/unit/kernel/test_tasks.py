@@ -17,7 +17,7 @@ from holdkit.errors import EngineError, HoldNotFound
 from holdkit.kernel import batch_worker
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import AsyncGroupCommit
-from holdkit.kernel.batch_worker import TURNS
+from holdkit.kernel.batch_worker import MAX_TURNS
 from tests.support.threads import PATIENCE, no_threads_left, wait_until
 from tests.support.watched_engine import WatchedEngine
 
@@ -106,11 +106,11 @@ def test_tasks_that_come_back_ride_with_those_who_queued_meanwhile() -> None:
     run(test)
 
 
-@pytest.mark.parametrize(("turns", "first"), [(TURNS, 10), (0, 1)], ids=["as it is", "canary: without waiting"])
+@pytest.mark.parametrize(("turns", "first"), [(MAX_TURNS, 10), (0, 1)], ids=["as it is", "canary: without waiting"])
 def test_callers_who_come_back_one_after_the_other_share_a_batch(
     monkeypatch: pytest.MonkeyPatch, turns: int, first: int
 ) -> None:
-    monkeypatch.setattr(batch_worker, "TURNS", turns)
+    monkeypatch.setattr(batch_worker, "MAX_TURNS", turns)
 
     async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         await asyncio.gather(*[hk.admin.records.put("k", str(n), "1") for n in range(20)])
@@ -199,16 +199,16 @@ def test_a_block_cancelled_in_the_same_turn_as_its_grant_is_released_too() -> No
                 raise AssertionError("never entered")
 
         task = await start(body())
-        settle = hk._executor.group_commit._settle
+        settle = hk._executor.group_commit.main._settle
 
         def settle_and_cancel(batch: Any, wrote: bool) -> None:
             settle(batch, wrote)
             task.cancel()  # the answer is there, and the task has not run yet
 
-        hk._executor.group_commit._settle = settle_and_cancel  # type: ignore[method-assign]
+        hk._executor.group_commit.main._settle = settle_and_cancel  # type: ignore[method-assign]
         with pytest.raises(asyncio.CancelledError):
             await task
-        hk._executor.group_commit._settle = settle  # type: ignore[method-assign]
+        hk._executor.group_commit.main._settle = settle  # type: ignore[method-assign]
         await hk.admin.records.put("k", "barrier", "1")
         assert (await hk.pool("p")).held == 0
         assert (await hk.holds())[0].state == "released"
@@ -259,7 +259,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_while_queued() -> N
         leave.set()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert len(hk._executor.group_commit.queue) == 1
+        assert len(hk._executor.group_commit.main.queue) == 1
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -426,7 +426,7 @@ def test_cancelling_does_not_count_against_the_queue() -> None:
         await first
         with pytest.raises(HoldNotFound):
             await hk.get("0" * 32)
-        assert hk._executor.group_commit.queue.commands == 0
+        assert hk._executor.group_commit.main.queue.commands == 0
 
     run(test, WatchedEngine(limits=Limits(max_queue=2)))
 
