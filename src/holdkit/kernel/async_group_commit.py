@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -76,6 +77,8 @@ class AsyncGroupCommit(OpenEngine):
         self._feed = feed
         self.workers: set[AsyncWorker] = set()
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        """The thread that the loop was last seen in."""
         self._lock_queues = AsyncLockQueues(engine, self.committed, self._feed_soon)
         self.main = self._lock_queues.main
         """The queue of all calls that wait for no lock, and its thread."""
@@ -94,8 +97,14 @@ class AsyncGroupCommit(OpenEngine):
     def check(self) -> None:
         """Refuse after close, in a forked child, and in another event loop."""
         super().check()
+        # A task of this loop runs, in the thread that this loop was last seen in. To ask for the running loop would be a system call.
+        if threading.get_ident() != self._thread or asyncio.current_task(self._loop) is None:
+            self._check_loop()
+
+    def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
             raise EngineError("this kernel belongs to another event loop: connect_async in each")
+        self._thread = threading.get_ident()
 
     async def submit(
         self, group: Group, *, minted: bool = False, undo: Undo | None = None, shielded: bool = False
@@ -151,7 +160,7 @@ class AsyncGroupCommit(OpenEngine):
         """Skip the queue: the caller's own connection belongs to this loop, so the call is written right here."""
         self.check()
         applied = await self.engine.apply_in_async(tx, [] if group is None else [group], lock)
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         if task is not None and applied.still_open is not None:
             self._open_transactions[task] = applied.still_open
             self._had_transactions = True
@@ -174,7 +183,7 @@ class AsyncGroupCommit(OpenEngine):
 
     def _check_no_open_transaction(self) -> None:
         """A task that waited behind its own open transaction would wait for itself."""
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         still_open = self._open_transactions.get(task) if task is not None else None
         if still_open is not None and still_open():
             raise invalid(

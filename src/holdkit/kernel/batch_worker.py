@@ -179,7 +179,8 @@ class BatchWorker:
         else:
             self._is_running = False
             self.idle.set()
-            self._lock_queues.emptied(self)
+            if self.lock is not None:
+                self._lock_queues.emptied(self.lock)
 
     def _take(self) -> list[TaskCall]:
         """Take the next batch. On the loop it is half of many calls, so that the other half is sent while the first gets its answers."""
@@ -274,7 +275,8 @@ class BatchWorker:
             self._queue_again(unanswered)
         self._batch = ()
         self._answer([call for call in batch if call not in unanswered] if unanswered else batch, wrote)
-        self._lock_queues.update()
+        if self.lock is not None:
+            self._lock_queues.update()
         self._loop.call_soon(self._next_batch)  # after the tasks that were woken had their turn to queue again
 
     def _queue_again(self, calls: Sequence[TaskCall]) -> None:

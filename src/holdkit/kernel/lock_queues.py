@@ -242,12 +242,9 @@ class AsyncLockQueues:
         queue.add(call)
         return True
 
-    def emptied(self, queue: BatchWorker) -> None:
-        """A queue is empty: if it is a lock queue, remove it, and admit calls that wait for one."""
-        if queue.lock is None:
-            return
-        del self.open[queue.lock]
-        queue.end_thread()
+    def emptied(self, lock: str) -> None:
+        """A lock queue is empty: remove it, and admit calls that wait for one."""
+        self.open.pop(lock).end_thread()
         for call, (lock, timer) in tuple(self._waiting.items()):
             if self._admit(call, lock):
                 timer.cancel()

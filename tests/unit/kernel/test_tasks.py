@@ -7,6 +7,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import pytest
@@ -362,6 +363,42 @@ def test_a_loop_closed_under_a_batch_leaves_no_thread_behind() -> None:
     engine.gate.set()
     asyncio.run(hk.close())
     no_threads_left(before)
+
+
+def test_a_loop_in_another_thread_is_refused_while_a_task_of_the_kernels_loop_runs() -> None:
+    async def use(hk: AsyncKernel) -> None:
+        with pytest.raises(EngineError, match="another event loop"):
+            await hk.hold("p", 1, ttl=60)
+
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
+        with ThreadPoolExecutor(1) as other:
+            other.submit(asyncio.run, use(hk)).result()  # waits without a turn of the loop: this task runs meanwhile
+
+    run(test)
+
+
+def test_a_loop_that_moves_to_another_thread_takes_its_kernel_along() -> None:
+    loop = asyncio.new_event_loop()
+
+    async def hold(hk: AsyncKernel) -> str:
+        return (await hk.hold("p", 1, ttl=60)).state
+
+    async def refused(hk: AsyncKernel) -> None:
+        with pytest.raises(EngineError, match="another event loop"):
+            await hold(hk)
+
+    async def opened() -> AsyncKernel:
+        hk = AsyncKernel(AsyncExecutor(WatchedEngine()))
+        await hk.create_pool("p", 10)
+        return hk
+
+    hk = loop.run_until_complete(opened())
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(loop.run_until_complete, hold(hk)).result() == "held"
+    asyncio.run(refused(hk))
+    assert loop.run_until_complete(hold(hk)) == "held"
+    loop.run_until_complete(hk.close())
+    loop.close()
 
 
 def test_a_forgotten_kernel_takes_its_thread_along() -> None:
