@@ -190,29 +190,23 @@ class AsyncGroupCommit(OpenEngine):
                 "tx", "tx_open_here", "this task has a transaction open with tx=: pass it here too, or commit first"
             )
 
+    def _call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        """From any thread: call it on the loop's thread, unless the loop was closed."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback, *args)
+
     def _feed_soon(self, applied: Applied) -> None:
-        """On any thread: `feed` is called on the loop's."""
+        """From any thread: `feed` is called on the loop's."""
         if applied.unfed or applied.served:
-            with suppress(RuntimeError):  # the loop was closed
-                self._loop.call_soon_threadsafe(self._feed, applied)
+            self._call_soon(self._feed, applied)
 
     def listen(self) -> None:
         """From now on be woken by the commits of other processes too, where the engine can tell."""
-
-        def wake() -> None:
-            with suppress(RuntimeError):  # the loop was closed
-                self._loop.call_soon_threadsafe(self.committed.notify)
-
-        self.engine.listen(wake)
+        self.engine.listen(partial(self._call_soon, self.committed.notify))
 
     def listen_on(self, channels: Channels, channel: str, wake: Callable[[], None]) -> None:
         """From now on call `wake` on the loop's thread when a process notifies this channel."""
-
-        def wake_soon() -> None:
-            with suppress(RuntimeError):  # the loop was closed
-                self._loop.call_soon_threadsafe(wake)
-
-        channels.listen_on(channel, wake_soon)
+        channels.listen_on(channel, partial(self._call_soon, wake))
 
     async def read(self, query: Query[T], tx: Any = None, *, durable: bool = False) -> T:
         """Ask the engine, on a thread; or ask inside the caller's own transaction, which belongs to this loop."""

@@ -1,8 +1,8 @@
 """Group commit for threads, and everything else that threads ask of an engine.
 
 `GroupCommit` and `AsyncGroupCommit` have the same methods, so that the code in `_async/` can be translated: all that differs
-between threads and tasks is behind these two. They never share a queue. How batches are formed is explained in `leader_queue`
-for threads and in `batch_worker` for tasks.
+between threads and tasks is behind these two. They never share a queue. `leader_queue` explains how batches are formed for threads,
+`batch_worker` for tasks; `OpenEngine` is what both group commits have.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Stats(Struct, frozen=True):
     waiting: int = 0
     """Commands that are queued now."""
     durability: Durability = IN_MEMORY
-    """What a done answer survives, as the store told it not long before the last call."""
+    """What a done answer survives, as the store reported it not long before the last call."""
     clock_lag: float = 0.0
     """Seconds by which the database's clock, which decides, is ahead of this machine's; 0 where they are the same."""
     lock_times: LockTimes = LockTimes()
@@ -90,14 +90,17 @@ class OpenEngine:
     def stats(self) -> Stats:
         """What the group commit has done since it was opened."""
         runner = self._runner
-        durability, lag = self.engine.durability, lag_of(self.engine.clock)
-        sizes = tuple(runner.sizes)
-        timer = self.engine.capabilities.lock_times
-        times = LockTimes() if timer is None else timer.times
-        guarding = self.engine.capabilities.guards
-        guards = NO_GUARDS if guarding is None else guarding.guard_stats
+        timer, guards = self.engine.capabilities.lock_times, self.engine.capabilities.guards
         return Stats(
-            runner.batches, runner.commands, runner.largest, sizes, self._queue.commands, durability, lag, times, guards
+            batches=runner.batches,
+            commands=runner.commands,
+            largest=runner.largest,
+            sizes=tuple(runner.sizes),
+            waiting=self._queue.commands,
+            durability=self.engine.durability,
+            clock_lag=lag_of(self.engine.clock),
+            lock_times=LockTimes() if timer is None else timer.times,
+            guards=NO_GUARDS if guards is None else guards.guard_stats,
         )
 
     def deadline(self) -> float:

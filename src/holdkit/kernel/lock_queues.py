@@ -4,15 +4,15 @@ Theory of operation
 -------------------
 
 A batch of the main queue never waits for a lock: the engine skips the calls that would have to wait, and names what is locked.
-Each skipped call goes on to the lock queue of that name. A lock queue is a second group commit whose batches do wait. While
+Each skipped call moves to the lock queue of that name. A lock queue is a second group commit whose batches do wait. While
 its first batch waits for the lock, further calls queue up behind it; they are added to that batch once it has the lock, where
-the engine can do that, or form the next one. A call that names a locked pool goes to its lock queue at once, without the detour.
-Where that was so lately, it waits at once even if nobody else does (`busy_locks`).
+the engine can do that, or form the next one. A call that names a locked pool joins its lock queue at once, without the detour.
+If two calls in a row have found the pool locked, the next ones wait at once even if no other call does (`busy_locks`).
 
 *Invariants*
 
  1. A lock queue exists exactly while a call is in it. There are at most `MAX_QUEUES`; calls for other locks wait until one of
-    them is free, for the lock timeout at most.
+    them ends, for the lock timeout at most.
  2. Blocked calls, those in lock queues and those that wait for one, hold at most half of the main queue's bound, and the main
     queue's bound is smaller by their size: a locked pool must not turn away the callers of other pools.
  3. Nothing of a skipped call was done. It may be skipped `MAX_ROUNDS` times, each time for another lock, then it is turned away.
@@ -52,17 +52,17 @@ MAX_ROUNDS: Final = 3
 
 
 def still_locked(lock: str) -> Overloaded:
-    """The error of a call that has waited several times."""
+    """Return the error of a call that has waited several times."""
     return Overloaded(f"{lock} is locked by another transaction, still: try again a little later", retry_after=1)
 
 
 def no_queue_left(lock: str) -> Overloaded:
-    """The error of a call that has not even found a lock queue."""
+    """Return the error of a call for which there was no lock queue."""
     return Overloaded(f"{lock} is locked by another transaction, and so is much else: try again a little later")
 
 
 class BlockedBound:
-    """How many commands may be blocked; the main queue takes as many fewer."""
+    """Bounds the commands that are blocked, and lowers the bound of the main queue by their number."""
 
     def __init__(self, main: FairQueue) -> None:
         self._main, self._whole = main, main.bound
@@ -74,7 +74,7 @@ class BlockedBound:
             raise Overloaded(f"{blocked} commands are waiting for locks already: try again a little later")
 
     def update(self, blocked: int) -> None:
-        """So many commands are blocked now."""
+        """Lower the bound of the main queue by the commands that are blocked now."""
         self._main.bound = max(0, self._whole - blocked)
 
 
@@ -182,7 +182,7 @@ class LockQueues:
         return sum([blocked.size for blocked in self._blocked])
 
     def close(self, seconds: float) -> None:
-        """Refuse further calls; wait for those inside, so many seconds at most."""
+        """Refuse further calls; wait for those inside, this long at most."""
         self._closing.acquire()
         with self._lock:
             self._closed = True
@@ -214,7 +214,7 @@ class AsyncLockQueues:
         self.enter(call, lock)
 
     def enter(self, call: TaskCall, lock: str) -> None:
-        """Let a call wait for what is locked. Nothing of it was done so far."""
+        """Let a call wait for what is locked. Nothing of it was done."""
         if call.answered.done() and not call.shielded:
             return
         call.error, call.sent = None, False
@@ -252,12 +252,13 @@ class AsyncLockQueues:
         self.update()
 
     def withdraw(self, call: TaskCall) -> bool:
-        """Take back a call that waits for a lock queue; says whether it was there."""
-        found = self._waiting.pop(call, None)
-        if found is not None:
-            found[1].cancel()
-            self.update()
-        return found is not None
+        """Take out a call that waits for a lock queue; says whether it was there."""
+        if call not in self._waiting:
+            return False
+        _, timer = self._waiting.pop(call)
+        timer.cancel()
+        self.update()
+        return True
 
     def _give_up(self, call: TaskCall) -> None:
         lock, _ = self._waiting.pop(call)
@@ -265,9 +266,9 @@ class AsyncLockQueues:
         self.update()
 
     def _size(self) -> int:
-        """Commands that are blocked."""
-        inside = sum([queue.size for queue in self.open.values()])
-        return inside + sum([call.size for call in self._waiting])
+        """Return how many commands are blocked."""
+        queued = sum([queue.size for queue in self.open.values()])
+        return queued + sum([call.size for call in self._waiting])
 
     def update(self) -> None:
         """Tell the main queue its bound, and `close` whether all calls have left."""
