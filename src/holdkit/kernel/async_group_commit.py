@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -77,8 +76,6 @@ class AsyncGroupCommit(OpenEngine):
         self._feed = feed
         self.workers: set[AsyncWorker] = set()
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-        """The thread that the loop was last seen in."""
         self._lock_queues = AsyncLockQueues(engine, self.committed, self._feed_soon)
         self.main = self._lock_queues.main
         """The queue of all calls that wait for no lock, and its thread."""
@@ -97,14 +94,8 @@ class AsyncGroupCommit(OpenEngine):
     def check(self) -> None:
         """Refuse after close, in a forked child, and in another event loop."""
         super().check()
-        # A task of this loop runs, in the thread that this loop was last seen in. To ask for the running loop would be a system call.
-        if threading.get_ident() != self._thread or asyncio.current_task(self._loop) is None:
-            self._check_loop()
-
-    def _check_loop(self) -> None:
         if asyncio.get_running_loop() is not self._loop:
             raise EngineError("this kernel belongs to another event loop: connect_async in each")
-        self._thread = threading.get_ident()
 
     async def submit(
         self, group: Group, *, minted: bool = False, undo: Undo | None = None, shielded: bool = False
