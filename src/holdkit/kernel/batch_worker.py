@@ -16,7 +16,7 @@ alternate. Therefore a batch that is less than half as large as the last one fir
 writes such a batch, the tasks of the batch before get their answers; so the callers form two halves that take turns. A batch that the
 engine cannot apply on the loop, that is too large, or that fails there, goes to the thread.
 
-*States of a call*: queued (in `queue`, from where it can be withdrawn) → in a batch → settled. A skipped call goes on to a lock
+*States of a call*: queued (in `queue`, from where it can be withdrawn) → in a batch → settled. A skipped call moves to a lock
 queue (`lock_queues`). A task that is cancelled while its call is queued withdraws it: certainly nothing was done. If the call is in
 a batch, it is written all the same; what it granted is taken back by `undo`, because no caller received it. A shielded call is
 never withdrawn.
@@ -280,7 +280,7 @@ class BatchWorker:
         self._loop.call_soon(self._next_batch)  # after the tasks that were woken had their turn to queue again
 
     def _queue_again(self, calls: Sequence[TaskCall]) -> None:
-        """Queue calls again of which nothing was done, if a task waits for them or they are shielded."""
+        """Queue calls again that have done nothing, if a task waits for them or they are shielded."""
         self.queue.put_back([call for call in calls if call.shielded or not call.answered.done()])
 
     def _answer(self, batch: Sequence[TaskCall], wrote: bool) -> None:
@@ -300,7 +300,7 @@ class BatchWorker:
             self._committed.notify()
 
     def _report(self, call: TaskCall, error: Exception) -> None:
-        """Give the task of a call the bug because of which it could neither wait for a lock nor be taken back; else the loop's handler."""
+        """Report a bug that kept a call from waiting for a lock, or from being taken back: to its task, else to the loop's handler."""
         if call.answered.done():
             self._loop.call_exception_handler({"message": "holdkit: a grant was not taken back", "exception": error})
         else:

@@ -51,19 +51,23 @@ class BatchRunner:
         until: float,
         *,
         failed: Exception | None = None,
-        late: TakeLate | None = None,
+        take_late: TakeLate | None = None,
     ) -> bool:
         """Apply the batch until a deadline, by `time.monotonic`; says whether anything may have been written.
 
         Raises only what was not the batch's fault. A batch that was applied elsewhere, and `failed` there, is settled as if it had
-        failed here. `late` adds calls to a batch that had to wait for a lock.
+        failed here. `take_late` adds calls to a batch that had to wait for a lock.
         """
-        return copy_context().run(self._run, batch, until, failed, late)  # a copy: the deadline must not stay behind
+        return copy_context().run(
+            self._run, batch, until, failed, take_late
+        )  # a copy: the deadline must not stay behind
 
-    def _run(self, batch: Sequence[QueuedCall], until: float, failed: Exception | None, late: TakeLate | None) -> bool:
+    def _run(
+        self, batch: Sequence[QueuedCall], until: float, failed: Exception | None, take_late: TakeLate | None
+    ) -> bool:
         set_current(until)
         try:
-            return self._apply(batch, failed, late)
+            return self._apply(batch, failed, take_late)
         except BatchRejected as rejected:
             if len(batch) == 1:
                 fail(batch, _plain(rejected))
@@ -80,7 +84,7 @@ class BatchRunner:
             return wrote
 
     def _apply(
-        self, batch: Sequence[QueuedCall], failure: Exception | None = None, late: TakeLate | None = None
+        self, batch: Sequence[QueuedCall], failure: Exception | None = None, take_late: TakeLate | None = None
     ) -> bool:
         if self._end is None and self._sole_writer and failure is None:
             self._end = self._journal_length()
@@ -90,10 +94,10 @@ class BatchRunner:
                 raise failure
             if not self._wait_for_locks:
                 applied = self.engine.apply(groups)
-            elif late is None or (growing := self.engine.capabilities.growing_batches) is None:
+            elif take_late is None or (growing := self.engine.capabilities.growing_batches) is None:
                 applied = self.engine.apply(groups, wait_for_locks=True)
             else:
-                applied = growing.apply_growing(groups, lambda fits: self._add_late(late(fits)))
+                applied = growing.apply_growing(groups, lambda fits: self._add_late(take_late(fits)))
         except OutcomeUnknown as unknown:
             self._resolve(batch, unknown)
             return True

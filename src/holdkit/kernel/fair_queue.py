@@ -26,7 +26,7 @@ names are known when it is answered, and are charged then.
 element of `_order`; each is one step. A tenant is found by `_by_tenant`, which may lack an element of `_order` after an interrupt: then
 a new one is added, and the old one is dropped when it is empty. An element leaves `_by_tenant` before it leaves `_order`, so no call is
 added to one that has left. Credits and counts may be wrong afterwards, by the call that was interrupted. A tenant's begin anew when it
-has no calls; `commands` is set to 0 by whoever finds the queue empty.
+has no calls; `leader_queue` sets `commands` to 0 when it finds the queue empty.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ class FairQueue:
             self._order.rotate(-self._order.index(begins))
 
     def turn(self) -> deque[Any]:
-        """Return the calls of which the first is to lead the next batch. The queue must not be empty."""
+        """Return the calls whose first one is to lead the next batch. The queue must not be empty."""
         if self._first:
             return self._first
         self._to_front()

@@ -157,7 +157,7 @@ class GroupCommit(OpenEngine):
     ) -> list[Reply]:
         """Have the group written, in a batch with those of other callers; if it needs something that is locked, by a lock queue."""
         del undo, shielded  # for tasks: a thread is never cancelled
-        self.check()  # before any lock: in a forked child nobody would release it
+        self.check()  # before any lock: in a forked child no thread would release it
         if inside_any() is not None:
             refuse_inside(self.engine)
         until = self.deadline()

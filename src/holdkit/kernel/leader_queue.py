@@ -36,8 +36,8 @@ Tenants take turns in the queue (`fair_queue`), which decides which calls a lead
     them before it sends anything else.
 
 *Calls that are put off.* The engine does nothing of a call for which its transaction has no room. A follower is queued again at the
-head. A leader keeps the lead and runs the next batch, of which its own call is the first; it wakes the followers that have an
-answer before that. Each batch makes progress, so this comes to an end; a leader whose deadline passes leaves before.
+head. A leader keeps the lead and runs the next batch, which begins with its own call; before that it wakes the followers that have
+an answer. Each batch makes progress, so this comes to an end; a leader whose deadline passes leaves before.
 
 *Interrupts.* Ctrl-C or a job's time limit can raise an exception in a thread at any bytecode, inside `finally` blocks too.
 
@@ -47,7 +47,7 @@ answer before that. Each batch makes progress, so this comes to an end; a leader
     the lead (2). Calls that the leader had sent are asked about by the next leader, the others are sent by it.
   - In `_depart` itself: `run_to_end` runs its steps again. Each may be run twice. `_dismiss` wakes only threads whose lock is
     still held, queues only calls that are not in the queue, and, once it has marked the leader as gone, does nothing:
-    from then on these calls may be in the batch of another leader. Until then nobody else takes them, because the lead has
+    from then on these calls may be in the batch of another leader. Until then no other thread takes them, because the lead has
     not been passed. `_pass_lead`, run again, finds another leader in its place and only makes sure that this one is awake.
   - In the first bytecodes of a `finally` block, before `_depart` has begun: `write` has a second `finally` around the first,
     which finds the call still leading or unsettled, and departs again.
@@ -256,8 +256,8 @@ class LeaderQueue:
     def _send(self, batch: list[_ThreadCall], until: float) -> bool:
         """Have the batch applied; says whether anything may have been written."""
         if not batch[0].sent:
-            late = partial(self._take_late, batch) if self._wait_for_locks else None
-            return self.runner.run(batch, until, late=late)
+            take_late = partial(self._take_late, batch) if self._wait_for_locks else None
+            return self.runner.run(batch, until, take_late=take_late)
         self.runner.ask_about([call for call in batch if call.sent], until)  # sent by a leader that was interrupted
         unsent = [call for call in batch if not call.sent]
         return self.runner.run(unsent, until) if unsent else True
@@ -311,7 +311,7 @@ class LeaderQueue:
     def _next_leader(self) -> _ThreadCall:
         """Return the first call of the tenant that has the turn, or another one near the head if its deadline is later.
 
-        A batch ends at its leader's deadline, and the outcomes of its followers would be unknown sooner than necessary.
+        A batch ends at its leader's deadline: with an early one, the outcomes of the followers would be unknown sooner than necessary.
         """
         calls = self.queue.turn()
         head: _ThreadCall = calls[0]
