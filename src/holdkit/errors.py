@@ -68,7 +68,7 @@ class InvalidRequest(HoldkitError, ValueError):
 
     title = "The request is not valid"
     index: int | None = None
-    """Of an atomic batch: the position of the command that is wrong, from 0."""
+    """Of a batch: the position of the command that is wrong, from 0."""
 
     def __init__(self, message: str, *, field: str, code: str) -> None:
         super().__init__(f"{field}: {message}")

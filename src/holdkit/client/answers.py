@@ -1,8 +1,6 @@
 """Answers of the server: its documents decoded, and the kernel's own types made from them. Each body is decoded once.
 
-The documents are those of `holdkit.wire`; fields that a newer server adds are ignored. No message contains an API key or a
-token.
-"""
+The documents are those of `holdkit.wire`; fields that a newer server adds are ignored. No message contains a key or a token."""
 
 from __future__ import annotations
 

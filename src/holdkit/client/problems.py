@@ -75,9 +75,21 @@ def refusal_from(reason: str, detail: str, facts: Facts, *, replayed: bool) -> e
         details.setdefault("deadline", None)
     if reason == "items_taken":
         details["holders"] = {}
+    details |= _shortfalls(reason, details)
     declared = {name: value for name, value in details.items() if name in cls.fields}  # a newer server may send more
     message = in_words_of("python", reason, detail.removeprefix(f"{reason}: "))
     return cls(message, replayed=replayed, **declared)
+
+
+def _shortfalls(reason: str, details: dict[str, Any]) -> dict[str, Any]:
+    """Return the shortfalls of a refusal that names a key or items: pools of one unit, which another hold has."""
+    if reason == "already_claimed" and "claim" in details:
+        short = Shortfall(CLAIMS + details["claim"], 1, 0, 1, label=details["subject"])
+        return {"shortfalls": (short,)}
+    if reason == "items_taken":
+        taken = details.get("taken", ())
+        return {"shortfalls": tuple([Shortfall(ITEMS + name, 1, 0, 1, label=name) for name in taken])}
+    return {}
 
 
 def _shortfall(sent: ShortfallAnswer) -> Shortfall:

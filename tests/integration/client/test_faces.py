@@ -72,6 +72,7 @@ def test_a_key_is_held_confirmed_found_and_freed(hk: RemoteKernel) -> None:
     with pytest.raises(holdkit.AlreadyClaimed) as taken:
         hk.claims.hold(*key, ttl=60)
     assert taken.value.claim == claim.id
+    assert [(short.name, short.pool) for short in taken.value.shortfalls] == [(claim.key, f"~claim/{claim.id}")]
     assert 60 < (taken.value.remaining or 0) <= 300
     assert taken.value.transient
     later = hk.extend(hold, by=60)
@@ -121,6 +122,7 @@ def test_items_all_or_none(hk: RemoteKernel) -> None:
     with pytest.raises(holdkit.ItemsTaken) as taken:
         hk.items.hold(iter(ids[1:]), ttl=60)
     assert (taken.value.taken, taken.value.holders) == (("seat:2",), {})
+    assert repr(taken.value.shortfalls) == "(<Shortfall 'seat:2' requested=1 available=0 total=1>,)"
     assert hk.confirm(hold, entity="order:1").state == "confirmed"
     assert hk.release(hk.items.hold(ids[2:], ttl=60)).state == "released"
     looked = hk.items.get([*ids, "seat:9"])

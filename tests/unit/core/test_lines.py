@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from msgspec import structs
 
-from holdkit.core.commands import ArchivePool, FeedLine, Group, ResizePool, Sweep, UnarchivePool
+from holdkit.core.commands import AnyCommand, ArchivePool, FeedLine, Group, ResizePool, Sweep, UnarchivePool
 from holdkit.core.decide import decide_groups
 from holdkit.core.entries import Action, Change, Effect
 from holdkit.core.model import MAX_SLOT, HeldLeg, Leg, State
@@ -21,6 +23,7 @@ from tests.unit.core.world import (
     full_world,
     hold_id,
     join,
+    leave,
     line,
     place,
     refused,
@@ -123,6 +126,17 @@ def test_waiters_count_as_live_holds() -> None:
     assert [said(one) for one in told] == ["done", "done", "hold_table_full", "done", "done"]
     world.slot = 60
     assert said(world.do(join("d", "p"))) == "done", "c has stopped waiting, and a's offer is over"
+
+
+@pytest.mark.parametrize("give_up", [leave, release])
+def test_a_waiter_that_gives_up_makes_room_for_one_hold(give_up: Callable[[str], AnyCommand]) -> None:
+    world = World(max_holds=2)
+    world.pool("p", 5)
+    world.slot = 7
+    world.batch(place("full", {"p": 5}, 60), join("a", "p"))
+    told = world.batch(give_up("a"), join("b", "p"), join("c", "p"))
+    assert [said(one) for one in told] == ["done", "done", "hold_table_full"]
+    assert done(told[0]).slot == 7
 
 
 @pytest.mark.parametrize(
