@@ -1,8 +1,6 @@
 """Answers of the server: its documents decoded, and the kernel's own types made from them. Each body is decoded once.
 
-The documents are those of `holdkit.wire`; fields that a newer server adds are ignored. No message contains an API key or a
-token.
-"""
+The documents are those of `holdkit.wire`; fields that a newer server adds are ignored. No message contains a key or a token."""
 
 from __future__ import annotations
 
@@ -10,7 +8,6 @@ from datetime import datetime
 from typing import Any, Final
 
 import httpx
-import msgspec
 from msgspec import Struct, structs
 
 from ..core.entries import Action, AskedLeg, Effect, Entry, RefusedCommand
@@ -33,14 +30,14 @@ from ..kernel.answers import hold_of
 from ..kernel.group_commit import Stats
 from ..kernel.journal import JournalEntry
 from ..kernel.limits import LimitsInForce, from_seconds
-from ..kernel.pages import encode_cursor
 from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment
 from ..wire.batches import BatchAnswer
 from ..wire.budgets import AllowanceBody, BudgetAnswer, BudgetPage, UsageAnswer, UsagePage
 from ..wire.catalog import CalendarPage, FacesAnswer, ResourcePage, StoredWindowPage
-from ..wire.claims import ClaimAnswer, ClaimPage, NewClaimAnswer
+from ..wire.claims import ClaimAnswer, ClaimPage
+from ..wire.fields import decoder
 from ..wire.history import PoolHistories, ServerHistory
 from ..wire.holds import HoldAnswer, HoldNow, HoldPage, LinePage, PlaceAnswer
 from ..wire.items import ItemList, ItemPage, SeatPage
@@ -62,61 +59,63 @@ class Timed(Struct):
     server_time: datetime
 
 
-read_hold: Final = msgspec.json.Decoder(HoldNow).decode
+read_hold: Final = decoder(HoldNow).decode
 """Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
-read_holds: Final = msgspec.json.Decoder(HoldPage).decode
-read_line: Final = msgspec.json.Decoder(LinePage).decode
-read_place: Final = msgspec.json.Decoder(PlaceAnswer).decode
-read_pool: Final = msgspec.json.Decoder(PoolAnswer).decode
-read_pools: Final = msgspec.json.Decoder(PoolPage).decode
-read_pool_usage: Final = msgspec.json.Decoder(PoolUsagePage).decode
-read_entry: Final = msgspec.json.Decoder(EntryAnswer).decode
-read_entries: Final = msgspec.json.Decoder(EntryPage).decode
-BEGINNING: Final = encode_cursor({})
-"""The cursor before the first entry, which every server knows."""
-read_names: Final = msgspec.json.Decoder(NamePage).decode
-read_faces: Final = msgspec.json.Decoder(FacesAnswer).decode
-read_calendar: Final = msgspec.json.Decoder(CalendarPage).decode
-read_stored_windows: Final = msgspec.json.Decoder(StoredWindowPage).decode
-read_resources: Final = msgspec.json.Decoder(ResourcePage).decode
-read_tenants: Final = msgspec.json.Decoder(TenantPage).decode
-read_tenant: Final = msgspec.json.Decoder(TenantAnswer).decode
-read_deletion: Final = msgspec.json.Decoder(DeletionJob).decode
-read_usage: Final = msgspec.json.Decoder(StorageAnswer).decode
-read_batch: Final = msgspec.json.Decoder(BatchAnswer).decode
-read_window: Final = msgspec.json.Decoder(WindowAnswer).decode
-read_windows: Final = msgspec.json.Decoder(WindowList).decode
-read_record: Final = msgspec.json.Decoder(RecordNow).decode
-read_records: Final = msgspec.json.Decoder(RecordPage).decode
-read_end: Final = msgspec.json.Decoder(CursorAnswer).decode
-read_cursor: Final = msgspec.json.Decoder(KeptCursor).decode
-read_sweep: Final = msgspec.json.Decoder(SweepAnswer).decode
-read_limits: Final = msgspec.json.Decoder(LimitsAnswer).decode
-read_verify: Final = msgspec.json.Decoder(VerifyJob).decode
-read_erase: Final = msgspec.json.Decoder(EraseJob).decode
-read_claim: Final = msgspec.json.Decoder(ClaimAnswer).decode
-read_new_claim: Final = msgspec.json.Decoder(NewClaimAnswer).decode
-read_claims: Final = msgspec.json.Decoder(ClaimPage).decode
-read_items: Final = msgspec.json.Decoder(ItemList).decode
-read_item_page: Final = msgspec.json.Decoder(ItemPage).decode
-read_seats: Final = msgspec.json.Decoder(SeatPage).decode
-read_usages: Final = msgspec.json.Decoder(UsagePage).decode
-read_budget_set: Final = msgspec.json.Decoder(BudgetAnswer).decode
-read_budget_sets: Final = msgspec.json.Decoder(BudgetPage).decode
-read_search: Final = msgspec.json.Decoder(SearchAnswer).decode
-read_pool_histories: Final = msgspec.json.Decoder(PoolHistories).decode
-read_server_history: Final = msgspec.json.Decoder(ServerHistory).decode
-read_stats: Final = msgspec.json.Decoder(StatsAnswer).decode
-read_saga: Final = msgspec.json.Decoder(SagaAnswer).decode
-read_saga_history: Final = msgspec.json.Decoder(SagaHistory).decode
-read_sagas: Final = msgspec.json.Decoder(SagaPage).decode
-read_time: Final = msgspec.json.Decoder(Timed).decode
+read_holds: Final = decoder(HoldPage).decode
+read_line: Final = decoder(LinePage).decode
+read_place: Final = decoder(PlaceAnswer).decode
+read_pool: Final = decoder(PoolAnswer).decode
+read_pools: Final = decoder(PoolPage).decode
+read_pool_usage: Final = decoder(PoolUsagePage).decode
+read_entry: Final = decoder(EntryAnswer).decode
+read_entries: Final = decoder(EntryPage).decode
+read_names: Final = decoder(NamePage).decode
+read_faces: Final = decoder(FacesAnswer).decode
+read_calendar: Final = decoder(CalendarPage).decode
+read_stored_windows: Final = decoder(StoredWindowPage).decode
+read_resources: Final = decoder(ResourcePage).decode
+read_tenants: Final = decoder(TenantPage).decode
+read_tenant: Final = decoder(TenantAnswer).decode
+read_deletion: Final = decoder(DeletionJob).decode
+read_usage: Final = decoder(StorageAnswer).decode
+read_batch: Final = decoder(BatchAnswer).decode
+read_window: Final = decoder(WindowAnswer).decode
+read_windows: Final = decoder(WindowList).decode
+read_record: Final = decoder(RecordNow).decode
+read_records: Final = decoder(RecordPage).decode
+read_end: Final = decoder(CursorAnswer).decode
+read_cursor: Final = decoder(KeptCursor).decode
+read_sweep: Final = decoder(SweepAnswer).decode
+read_limits: Final = decoder(LimitsAnswer).decode
+read_verify: Final = decoder(VerifyJob).decode
+read_erase: Final = decoder(EraseJob).decode
+read_claim: Final = decoder(ClaimAnswer).decode
+read_claims: Final = decoder(ClaimPage).decode
+read_items: Final = decoder(ItemList).decode
+read_item_page: Final = decoder(ItemPage).decode
+read_seats: Final = decoder(SeatPage).decode
+read_usages: Final = decoder(UsagePage).decode
+read_budget_set: Final = decoder(BudgetAnswer).decode
+read_budget_sets: Final = decoder(BudgetPage).decode
+read_search: Final = decoder(SearchAnswer).decode
+read_pool_histories: Final = decoder(PoolHistories).decode
+read_server_history: Final = decoder(ServerHistory).decode
+read_stats: Final = decoder(StatsAnswer).decode
+read_saga: Final = decoder(SagaAnswer).decode
+read_saga_history: Final = decoder(SagaHistory).decode
+read_sagas: Final = decoder(SagaPage).decode
+read_time: Final = decoder(Timed).decode
 
 
 def slot_of(at: datetime) -> Slot:
     """A time as a slot, exactly."""
     slot: Slot = moment(at)
     return slot
+
+
+def slot_or_none(at: datetime | None) -> Slot | None:
+    """A time as a slot, if there is one."""
+    return None if at is None else slot_of(at)
 
 
 def durability_of(answer: httpx.Response) -> Survives | None:
@@ -133,19 +132,19 @@ def row_from(document: HoldAnswer) -> StoredHold:
         id=document.id,
         legs=tuple([HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in document.legs]),
         owner_hash="",
-        held_at=document.held_slot,
+        held_at=slot_or_none(document.held_at),
         fence=document.fence,
-        deadline=document.deadline,
+        deadline=slot_or_none(document.deadline),
         state=document.state,
         entity=document.entity,
-        ended_at=document.ended_slot,
+        ended_at=slot_or_none(document.ended_at),
         reason=document.reason,
         actor=document.actor,
         correlation_id=document.correlation_id,
         metadata=None if metadata == "{}" else metadata,
         version=document.version,
         account=document.account,
-        joined_at=document.joined_slot,
+        joined_at=slot_or_none(document.joined_at),
         number=document.number,
         offer_ttl=None if document.offer_ttl is None else round(document.offer_ttl * SECOND),
     )
@@ -154,7 +153,7 @@ def row_from(document: HoldAnswer) -> StoredHold:
 def receipt_from(document: HoldNow, durability: Survives | None, decided: datetime | None = None) -> Receipt:
     """The result of a change, as the kernel's own executor would return it."""
     return Receipt(
-        slot=(document.held_slot or document.joined_slot or 0) if decided is None else slot_of(decided),
+        slot=slot_or_none(decided or document.held_at or document.joined_at) or 0,
         hold=row_from(document),
         token=document.token,
         uncovered=document.uncovered,
@@ -200,7 +199,9 @@ def pool_in(answer: httpx.Response) -> Pool:
 
 def record_from(document: RecordAnswer) -> Record:
     """A record as the kernel would return it."""
-    return Record("", document.kind, document.id, document.body, document.version, document.slot, document.replayed)
+    return Record(
+        "", document.kind, document.id, document.body, document.version, slot_of(document.at), document.replayed
+    )
 
 
 def limits_in(answer: httpx.Response) -> LimitsInForce:
@@ -219,7 +220,7 @@ def entry_from(document: EntryAnswer) -> JournalEntry:
     at = position_from(document.position) or Position(0, 0)
     refused = None if document.refused is None else _refused_from(document.refused, document.op)
     entry = Entry(
-        slot=document.slot,
+        slot=slot_of(document.at),
         action=_ACTIONS.get(document.action, document.action),  # type: ignore[arg-type]
         subject=document.subject,
         tenant=document.tenant or "",
@@ -291,12 +292,12 @@ def claim_from(document: ClaimAnswer, clock: Clock) -> Claim:
     pool = StoredPool("", id, 1, held=taken, consumed=spent, fence=document.fence, version=document.version, on_demand=True,
                 label=document.key, holder=document.hold, entity=document.entity)  # fmt: skip
     hold = None
-    if document.held_slot is not None and document.hold is not None:
-        hold = _life(document, id, taken, spent, document.held_slot)
+    if document.held_at is not None and document.hold is not None:
+        hold = _life(document, id, taken, spent, slot_of(document.held_at))
     return Claim(pool, hold, read_clock(clock, slot_of(document.server_time)))
 
 
-def _life(document: ClaimAnswer, pool: str, taken: int, spent: int, held_slot: Slot) -> StoredHold:
+def _life(document: ClaimAnswer, pool: str, taken: int, spent: int, held_at: Slot) -> StoredHold:
     ours = HeldLeg(pool, 1, taken, spent)
     others = (HeldLeg("", 1, taken, spent),) if document.combined else ()  # not sent: one stands for all of them
     return StoredHold(
@@ -304,12 +305,12 @@ def _life(document: ClaimAnswer, pool: str, taken: int, spent: int, held_slot: S
         id=document.hold or "",
         legs=(ours, *others),
         owner_hash="",
-        held_at=held_slot,
+        held_at=held_at,
         fence=document.fence,
-        deadline=document.deadline,
+        deadline=slot_or_none(document.deadline),
         state=document.state,
         entity=document.entity,
-        ended_at=document.ended_slot,
+        ended_at=slot_or_none(document.ended_at),
         correlation_id=document.correlation_id,
         version=document.version,
     )

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from ..core.commands import AnyCommand, Consume, JoinLine, PlaceHold, PutRecord, Ttl
+from ..core.commands import AnyCommand, Consume, JoinLine, PlaceHold, PutRecord, ReturnToPool, Ttl
 from ..core.face_legs import FaceLeg
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, Leg, Slot
@@ -58,6 +58,8 @@ def command_json(
     elif isinstance(command, JoinLine):
         (leg,) = found.pop("legs")
         found |= {"pool": leg.pool, "quantity": leg.quantity}
+    elif isinstance(command, ReturnToPool):
+        found.pop("force", None)  # it is always forced
     for field, normalised in _SPANS:
         if found.get(field) is not None:
             found[field] = seconds(found[field], field)
@@ -109,7 +111,7 @@ def _face_leg(leg: FaceLeg) -> dict[str, Any]:
             "legs_windowed",
             "windows cannot be sent in a batch: use hold and consume",
         )
-    return {"key" if leg.pool.startswith(CLAIMS) else "item": leg.label}
+    return {"claim" if leg.pool.startswith(CLAIMS) else "item": leg.label}
 
 
 def windows_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
@@ -150,7 +152,7 @@ def instant(value: Slot | datetime | None, field: str) -> str | None:
         return None
     slot = moment(value, field)
     if type(slot) is not int or not is_in_calendar(slot):
-        raise invalid(field, f"{field}_malformed", "must be a slot or an aware datetime")
+        raise invalid(field, f"{field}_malformed", "must be an aware datetime, or a slot before the year 10000")
     return datetime_of(slot).isoformat()
 
 

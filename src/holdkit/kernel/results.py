@@ -54,6 +54,10 @@ class HeldLeg(Struct, frozen=True, gc=False):
         """Confirmed and not returned: what the pool counts as long as it exists."""
         return self.confirmed - self.returned
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the leg, ready for JSON."""
+        return {**msgspec.structs.asdict(self), "consumed": self.consumed}
+
     def __repr__(self) -> str:
         units = f"quantity={self.quantity} held={self.held} consumed={self.consumed}"
         return line("HeldLeg", shortened(self.name, MAX_NAMES), units)
@@ -106,7 +110,7 @@ class Hold:
     @property
     def legs(self) -> tuple[HeldLeg, ...]:
         """The units that it has of each pool."""
-        labels = {leg.pool: leg.label for leg in self._request if isinstance(leg, FaceLeg) and leg.label}
+        labels = named_keys(self._request)
         return tuple(
             [
                 HeldLeg(
@@ -240,7 +244,7 @@ class Hold:
             "id": raw.id,
             "tenant": raw.tenant,
             "state": str(raw.state),
-            "legs": [{**msgspec.structs.asdict(leg), "consumed": leg.consumed} for leg in self.legs],
+            "legs": [leg.to_dict() for leg in self.legs],
             "items": list(self.items),
             "deadline": text_of(raw.deadline),
             "held_at": text_of(raw.held_at),
@@ -315,6 +319,11 @@ def shown_record(stored: StoredRecord, *, replayed: bool = False) -> Record:
 def requested_legs(hold: object) -> tuple[Leg, ...]:
     """Return the legs of the request that placed a hold, if this is a `Hold` that knows them."""
     return _request_of(hold) if type(hold) is Hold else ()
+
+
+def named_keys(request: Iterable[Leg]) -> dict[str, str]:
+    """Return the names of the keys and items that the legs of a request have, by pool."""
+    return {leg.pool: leg.label for leg in request if isinstance(leg, FaceLeg) and leg.label}
 
 
 def _amount_of(leg: HeldLeg, state: State) -> str:

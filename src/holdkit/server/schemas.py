@@ -15,6 +15,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from ..wire.fields import schema_of_time
+
 REF: Final = "#/components/schemas/{name}"
 
 
@@ -32,7 +34,16 @@ def schemas_of(types: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
             sent = {field.encode_name for field in fields if field.default is not msgspec.UNSET}
             schema["required"] = [name for name in schema["properties"] if name in sent]
         _describe(kind, schema["properties"], described)
+        if {"force", "reason"} <= schema["properties"].keys():
+            schema |= _FORCED
     return dict(zip(map(repr, types), schemas, strict=True)), components
+
+
+_FORCED: Final = {
+    "if": {"properties": {"force": {"const": True}}, "required": ["force"]},
+    "then": {"properties": {"reason": {"type": "string", "minLength": 1}}, "required": ["reason"]},
+}
+"""What acts without the token, or past a limit, says why."""
 
 
 def _structs(types: list[Any]) -> Iterator[type[Struct]]:
@@ -89,4 +100,6 @@ def hook(kind: type) -> dict[str, Any]:
     """The schema of a type that msgspec does not know."""
     if kind is msgspec.Raw:
         return {"type": "object"}
+    if (time := schema_of_time(kind)) is not None:
+        return time
     raise NotImplementedError(kind)

@@ -168,7 +168,7 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
             verb = verb_of(command).removesuffix("_pool")
             answer = await self._transport.ask("POST", path_of("pools", command.id, verb), body, op=op)
         elif isinstance(command, ReturnToPool):
-            answer = await self._transport.ask("POST", path_of("pools", command.id, "return"), body, op=op)
+            answer = await self._transport.ask("POST", path_of("pools", command.id, "free"), body, op=op)
         else:
             version = getattr(command, "if_version", None)
             headers = {} if version is None else {"If-Match": f'"{version}.0"'}

@@ -11,13 +11,12 @@ from ...core.validation import flag
 from ...kernel._async.searching import number_of
 from ...kernel.pages import Page
 from ...kernel.results import Hold
-from ...kernel.times import moment
 from ..answers import (
     read_holds,
     read_line,
     row_from,
 )
-from ..requests import path_of
+from ..requests import instant, path_of
 from .transport import AsyncRemoteCalls, no_transaction
 
 
@@ -48,7 +47,7 @@ class AsyncRemoteSearches(AsyncRemoteCalls):
         while True:
             page = read_holds((await self._get(
                 "/v1/holds", pool=pool, state=state, entity=entity, actor=actor, account=account,
-                placed_from=moment(placed_from, "placed_from"), placed_to=moment(placed_to, "placed_to"),
+                placed_from=instant(placed_from, "placed_from"), placed_to=instant(placed_to, "placed_to"),
                 order="newest" if newest_first else None, after=after or None, before=before or None, limit=limit - len(found),
             )).content)  # fmt: skip
             found += [Hold(row_from(one)) for one in page.items]

@@ -13,6 +13,7 @@ import httpx
 import msgspec
 from msgspec.structs import replace
 
+from ...core.model import Leg
 from ...core.validation import invalid, text
 from ...core.values import MAX_OP
 from ...engines.clocks import steady
@@ -25,7 +26,6 @@ from ...kernel.workers import GRACE, AsyncSignal
 from ...wire.fields import Body
 from ...wire.system import Job
 from ..answers import (
-    BEGINNING,
     ServerClock,
     durability_of,
     entry_from,
@@ -236,12 +236,14 @@ class AsyncRemoteCalls:
         whole = replace(body, **self._request_fields(call))
         return await self._transport.ask("POST", path, whole, op=retry_key(call.get("op")))
 
-    async def _change(self, path: str, body: Body, call: Call, token: str | None) -> Hold:
-        """Request a change whose answer is a hold."""
+    async def _change(
+        self, path: str, body: Body, call: Call, token: str | None, request: tuple[Leg, ...] = ()
+    ) -> Hold:
+        """Request a change whose answer is a hold. The legs of the request that placed it have the names of keys."""
         answer = await self._post(path, body, call)
         document = read_hold(answer.content)
         self._clock.observe(document.server_time, answer)
-        return hold_from(document, token, durability_of(answer))
+        return hold_from(document, token, durability_of(answer), request)
 
     async def _pages(
         self, path: str, read: Callable[[bytes], ItemPage[T]], limit: int, *, after: str | None, **query: Any
@@ -262,10 +264,9 @@ class AsyncRemoteCalls:
         while True:
             page = read_entries((await self._get(path, limit=limit - len(entries), after=cursor, **query)).content)
             entries += map(entry_from, page.items)
-            cursor = page.next or cursor
-            if not page.more or len(entries) >= limit:
-                end = cursor or BEGINNING
-                return JournalPage(entries, next=end if page.more else None, cursor=end)
+            cursor = page.cursor
+            if page.next is None or len(entries) >= limit:
+                return JournalPage(entries, next=page.next, cursor=cursor)
 
     async def _ended(self, job: J, read: Callable[[bytes], J], progress: Progress | None) -> J:
         """A job of the server, once it has ended."""

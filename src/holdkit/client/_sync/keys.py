@@ -6,21 +6,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias, Unpack
 
-import msgspec
-
 from ...core.commands import Ttl
 from ...core.model import SECOND
 from ...core.validation import text
 from ...kernel.context import Call
 from ...kernel.normalise import span
+from ...wire.fields import decoder
 from ...wire.keys import KeyAnswer, KeyInfo, KeyPage, NewKeyBody, RevokeKeyBody, RotateKeyBody, Scope
 from ..requests import path_of, seconds
 from .transport import RemoteCalls, retry_key
 
 Listed: TypeAlias = "list[KeyInfo]"
-_read_key: Final = msgspec.json.Decoder(KeyAnswer).decode
-_read_keys: Final = msgspec.json.Decoder(KeyPage).decode
-_read_info: Final = msgspec.json.Decoder(KeyInfo).decode
+_read_key: Final = decoder(KeyAnswer).decode
+_read_keys: Final = decoder(KeyPage).decode
+_read_info: Final = decoder(KeyInfo).decode
 
 
 class RemoteKeys(RemoteCalls):

@@ -80,8 +80,7 @@ class RemoteReads(RemoteSearches):
         1001. Raises `HoldNotFound` or `HoldRetired`."""
         no_transaction(tx)
         id, _ = reference(hold, None)
-        ahead = read_place((self._get(path_of("holds", check_hold_id(id), "place"))).content).ahead
-        return None if ahead is None else ahead + 1
+        return read_place((self._get(path_of("holds", check_hold_id(id), "place"))).content).place
 
     def history(
         self, hold: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000, archive: object = None

@@ -14,6 +14,7 @@ import httpx
 import msgspec
 from msgspec.structs import replace
 
+from ...core.model import Leg
 from ...core.validation import invalid, text
 from ...core.values import MAX_OP
 from ...engines.clocks import steady
@@ -26,7 +27,6 @@ from ...kernel.workers import GRACE, Signal
 from ...wire.fields import Body
 from ...wire.system import Job
 from ..answers import (
-    BEGINNING,
     ServerClock,
     durability_of,
     entry_from,
@@ -230,12 +230,12 @@ class RemoteCalls:
         whole = replace(body, **self._request_fields(call))
         return self._transport.ask("POST", path, whole, op=retry_key(call.get("op")))
 
-    def _change(self, path: str, body: Body, call: Call, token: str | None) -> Hold:
-        """Request a change whose answer is a hold."""
+    def _change(self, path: str, body: Body, call: Call, token: str | None, request: tuple[Leg, ...] = ()) -> Hold:
+        """Request a change whose answer is a hold. The legs of the request that placed it have the names of keys."""
         answer = self._post(path, body, call)
         document = read_hold(answer.content)
         self._clock.observe(document.server_time, answer)
-        return hold_from(document, token, durability_of(answer))
+        return hold_from(document, token, durability_of(answer), request)
 
     def _pages(
         self, path: str, read: Callable[[bytes], ItemPage[T]], limit: int, *, after: str | None, **query: Any
@@ -256,10 +256,9 @@ class RemoteCalls:
         while True:
             page = read_entries((self._get(path, limit=limit - len(entries), after=cursor, **query)).content)
             entries += map(entry_from, page.items)
-            cursor = page.next or cursor
-            if not page.more or len(entries) >= limit:
-                end = cursor or BEGINNING
-                return JournalPage(entries, next=end if page.more else None, cursor=end)
+            cursor = page.cursor
+            if page.next is None or len(entries) >= limit:
+                return JournalPage(entries, next=page.next, cursor=cursor)
 
     def _ended(self, job: J, read: Callable[[bytes], J], progress: Progress | None) -> J:
         """A job of the server, once it has ended."""

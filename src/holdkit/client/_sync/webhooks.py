@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, TypeAlias, Unpack
 
-import msgspec
-
 from ...core.commands import Ttl
 from ...core.model import SECOND
 from ...core.validation import text
 from ...kernel.context import Call
 from ...kernel.normalise import span
 from ...kernel.results import Page
+from ...wire.fields import decoder
 from ...wire.webhooks import (
     DeliveryAnswer,
     DeliveryPage,
@@ -34,12 +33,12 @@ from .transport import RemoteCalls
 Listed: TypeAlias = "list[HookAnswer]"
 Deliveries: TypeAlias = "list[DeliveryAnswer]"
 MAX_ID: Final = 64
-_read_hook: Final = msgspec.json.Decoder(HookAnswer).decode
-_read_hooks: Final = msgspec.json.Decoder(HookPage).decode
-_read_deliveries: Final = msgspec.json.Decoder(DeliveryPage).decode
-_read_parked: Final = msgspec.json.Decoder(ParkedPage).decode
-_read_test: Final = msgspec.json.Decoder(TestAnswer).decode
-_read_replay: Final = msgspec.json.Decoder(ReplayStarted).decode
+_read_hook: Final = decoder(HookAnswer).decode
+_read_hooks: Final = decoder(HookPage).decode
+_read_deliveries: Final = decoder(DeliveryPage).decode
+_read_parked: Final = decoder(ParkedPage).decode
+_read_test: Final = decoder(TestAnswer).decode
+_read_replay: Final = decoder(ReplayStarted).decode
 
 
 class RemoteWebhooks(RemoteCalls):

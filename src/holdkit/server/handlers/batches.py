@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from ... import errors
@@ -21,6 +20,7 @@ from ...kernel.prepare import op_within
 from ...kernel.results import Hold
 from ...wire import batches as bodies
 from ...wire.batches import BatchAnswer, CommandAnswer
+from ...wire.fields import Time
 from ...wire.holds import hold_now
 from ...wire.pools import pool_now
 from ...wire.problems import REPLAYED, Facts, Problem, detail_of, facts, plain
@@ -67,7 +67,7 @@ async def apply_batch(request: Request) -> Answer:
     return await request.running.large_answers.change(request, size, answers, (REPLAYED,) if replayed else ())
 
 
-def _answered(outcome: Outcome, asked: AnyCommand, now: datetime, caller: Caller) -> CommandAnswer:
+def _answered(outcome: Outcome, asked: AnyCommand, now: Time, caller: Caller) -> CommandAnswer:
     if isinstance(outcome, Hold):
         secret = asked.names == "legs"
         shown = hold_now(outcome, now, caller.show, secret=secret)
@@ -204,7 +204,7 @@ def _return(asked: bodies.BatchReturn, caller: Caller, fields: Fields) -> core.A
 
 def _return_to_pool(asked: bodies.BatchReturnToPool, caller: Caller, fields: Fields) -> core.AnyCommand:
     need_admin(caller, "returning units by pool")
-    return core.ReturnToPool(id=asked.id, quantity=asked.quantity, account=asked.account, force=asked.force, **fields)
+    return core.ReturnToPool(id=asked.id, quantity=asked.quantity, account=asked.account, force=True, **fields)
 
 
 _KINDS: Final[dict[type[Any], Callable[[Any, Caller, Fields], core.AnyCommand]]] = {

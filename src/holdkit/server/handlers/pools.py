@@ -85,8 +85,6 @@ async def limit_pool(request: Request) -> Answer:
 async def return_to_pool(request: Request) -> Answer:
     """Return units whose holds are no longer kept."""
     body: ReturnToPool = request.body
-    if not body.force:
-        raise invalid("force", "force_required", "no token is checked: send force: true, with a reason")
     pool = await request.kernel.admin.free(
         request.names[0], body.quantity, account=body.account, **call_fields(request, body)
     )
