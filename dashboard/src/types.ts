@@ -959,9 +959,9 @@ export interface RefusedAnswer {
 /** Units of one pool that a refused command asked for, or that were missing above such a pool. */
 export interface RefusedLeg {
   pool: string;
+  /** what the pool is called: its id, a claim's key, an item's id */
+  name: string;
   quantity: number;
-  /** a claim's key or an item's id */
-  label?: string | null;
   /** of a pool that fell short: what there was, of which total */
   available?: number | null;
   total?: number | null;

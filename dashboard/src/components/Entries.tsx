@@ -38,7 +38,7 @@ function Refusal({ entry, most }: { entry: EntryAnswer; most: number }) {
       </span>
       {refused.legs.slice(0, most).map((leg) => (
         <span key={leg.pool} class="effect">
-          <span class="effect-pool">{leg.label ?? leg.pool}</span>
+          <span class="effect-pool">{leg.name}</span>
           <b>{number(leg.quantity)} asked</b>
           {leg.available != null && <span class="muted">{number(leg.available)} available</span>}
         </span>

@@ -11,7 +11,7 @@ import httpx
 from msgspec import Struct, structs
 
 from ..core.entries import Action, AskedLeg, Effect, Entry, RefusedCommand
-from ..core.keyed import CLAIMS
+from ..core.keyed import CLAIMS, label_of
 from ..core.model import SECOND, HeldLeg, Leg, Record, Slot, State, StoredHold
 from ..core.model import Pool as StoredPool
 from ..core.outcomes import Position, Reason, Receipt, Survives
@@ -109,8 +109,7 @@ read_time: Final = decoder(Timed).decode
 
 def slot_of(at: datetime) -> Slot:
     """A time as a slot, exactly."""
-    slot: Slot = moment(at)
-    return slot
+    return int(moment(at))
 
 
 def slot_or_none(at: datetime | None) -> Slot | None:
@@ -252,12 +251,15 @@ def _effect_from(document: EffectAnswer) -> Effect:
 
 
 def _refused_from(document: RefusedAnswer, op: str | None) -> RefusedCommand:
-    legs = tuple([AskedLeg(leg.pool, leg.quantity, leg.label, leg.available, leg.total) for leg in document.legs])
+    legs = [
+        AskedLeg(one.pool, one.quantity, label_of(one.pool, one.name), one.available, one.total)
+        for one in document.legs
+    ]
     return RefusedCommand(
         document.command,
         _REASONS.get(document.reason, document.reason),  # type: ignore[arg-type]
         document.subject,
-        legs,
+        tuple(legs),
         document.found,
         document.entity,
         document.account,

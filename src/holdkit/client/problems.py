@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct
 
 from .. import errors
 from ..core.bounds import BOUNDS
-from ..core.keyed import CLAIMS, ITEMS
+from ..core.keyed import CLAIMS, ITEMS, label_of
 from ..core.model import SECOND
 from ..core.outcomes import Shortfall
 from ..core.validation import invalid, whole
@@ -70,7 +70,7 @@ def refusal_from(reason: str, detail: str, facts: Facts, *, replayed: bool) -> e
         details[name] = timedelta(seconds=value) if name == "max_lifetime" else value
     details |= {name: value for name in _OTHERS.get(reason, ()) if (value := getattr(facts, name)) is not UNSET}
     if "shortfalls" in details:
-        details["shortfalls"] = tuple(map(_shortfall, details["shortfalls"]))
+        details["shortfalls"] = tuple(map(_shortfall_from, details["shortfalls"]))
     if reason == "already_claimed":
         details.setdefault("deadline", None)
     if reason == "items_taken":
@@ -92,8 +92,8 @@ def _shortfalls(reason: str, details: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _shortfall(sent: ShortfallAnswer) -> Shortfall:
-    label = sent.name if sent.pool.startswith((CLAIMS, ITEMS)) else None
+def _shortfall_from(sent: ShortfallAnswer) -> Shortfall:
+    label = label_of(sent.pool, sent.name)
     return Shortfall(
         sent.pool, sent.requested, sent.available, sent.total, label, confirmed=sent.confirmed, used=sent.used
     )

@@ -30,6 +30,11 @@ def leg_name(pool: str, label: str | None = None) -> str:
     return pool if pool[:1] != "~" else _MADE_BY_FACES.sub("", pool, count=1)
 
 
+def label_of(pool: str, name: str) -> str | None:
+    """Return the label that a pool has under this name: only those of claims and items have one."""
+    return name if pool.startswith((CLAIMS, ITEMS)) else None
+
+
 def claim_id(key: str) -> str:
     """128 bits of a claim key's hash: always the same for the same key."""
     return CLAIM + hashlib.blake2b(key.encode(), digest_size=16, person=b"holdkit.claim").hexdigest()

@@ -7,9 +7,9 @@ that each limit is defined once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
-from typing import Annotated, Any, Final, TypeAlias, TypeVar, overload
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast, overload
 
 import msgspec
 from msgspec import Meta, Struct
@@ -18,13 +18,11 @@ from msgspec.json import Decoder
 from ..core.model import MAX_QUANTITY, Slot
 from ..core.outcomes import Position
 from ..core.validation import invalid
-from ..kernel.times import LAST, moment
+from ..kernel.times import datetime_of, moment
 
 T = TypeVar("T")
 
 encode: Final = msgspec.json.Encoder(enc_hook=str).encode
-LAST_SLOT: Final[Slot] = moment(LAST)
-"""The last moment of the calendar."""
 
 
 class Time(datetime):
@@ -33,9 +31,6 @@ class Time(datetime):
 
     def __str__(self) -> str:
         return f"{self.isoformat(timespec='microseconds')[:-6]}Z"
-
-
-_EPOCH: Final = Time(1970, 1, 1, tzinfo=UTC)
 
 
 @overload
@@ -49,10 +44,12 @@ def at(when: Slot | datetime | None) -> Time | None: ...
 @lru_cache(maxsize=64)
 def at(when: Slot | datetime | None) -> Time | None:
     """Return a slot or a datetime as answers have it; one beyond the calendar, as simulated clocks have, becomes its last moment.
-    Cached, because the commands of a batch share a few slots."""
+    Cached, because the commands of a batch share a few slots. Where the last six digits are not 0, msgspec writes them by itself, and
+    does so faster: then it is given a datetime as it is."""
     if when is None:
         return None
-    return _EPOCH + timedelta(microseconds=min(moment(when), LAST_SLOT))
+    time = datetime_of(when if isinstance(when, int) else moment(when))
+    return cast(Time, time) if time.microsecond else Time.combine(time.date(), time.timetz())
 
 
 def decoder(kind: type[T]) -> Decoder[T]:

@@ -289,10 +289,9 @@ def hold_answer(
 
 
 def _legs(row: StoredHold, labels: Mapping[str, str | None]) -> list[LegAnswer]:
+    named = labels.get
     return [
-        LegAnswer(
-            leg.pool, leg_name(leg.pool, labels.get(leg.pool)), leg.quantity, leg.held, leg.confirmed, leg.returned
-        )
+        LegAnswer(leg.pool, leg_name(leg.pool, named(leg.pool)), leg.quantity, leg.held, leg.confirmed, leg.returned)
         for leg in row.legs
     ]
 
@@ -309,11 +308,13 @@ def hold_now(
     """A hold that a call just changed; with `secret`, including its token. `labels` are the keys of claims that the call did not
     name. Written out, because a batch makes up to a thousand of them."""
     row, done = hold.raw, receipt_of(hold)
+    if named := named_keys(requested_legs(hold)):
+        labels = {**named, **labels}
     position = None if done is None else done.position
     return HoldNow(
         id=row.id,
         state=row.state,
-        legs=_legs(row, {**named_keys(requested_legs(hold)), **labels}),
+        legs=_legs(row, labels),
         deadline=at(row.deadline),
         fence=row.fence,
         entity=row.entity,

@@ -9,7 +9,7 @@ from msgspec import Meta, Raw, Struct
 
 from ..core.entries import Action, RefusedCommand
 from ..core.entries import Effect as Moved
-from ..core.keyed import CLAIMS
+from ..core.keyed import CLAIMS, leg_name
 from ..kernel.journal import JournalEntry, RawEntry
 from ..kernel.times import with_datetimes, without_slots
 from .fields import AllTenants, Limit, PositionText, ShowPosition, Tenant, Time, Version, at
@@ -102,8 +102,8 @@ class RefusedLeg(Struct, frozen=True, omit_defaults=True):
     """Units of one pool that a refused command asked for, or that were missing above such a pool."""
 
     pool: str
+    name: Annotated[str, Meta(description="what the pool is called: its id, a claim's key, an item's id")]
     quantity: int
-    label: Annotated[str | None, Meta(description="a claim's key or an item's id")] = None
     available: Annotated[int | None, Meta(description="of a pool that fell short: what there was, of which total")] = (
         None
     )
@@ -221,7 +221,10 @@ def _effect(effect: Moved, *, labels: bool) -> Effect:
 
 
 def _refused(refused: RefusedCommand) -> RefusedAnswer:
-    legs = [RefusedLeg(leg.pool, leg.quantity, leg.label, leg.available, leg.total) for leg in refused.legs]
+    legs = [
+        RefusedLeg(leg.pool, leg_name(leg.pool, leg.label), leg.quantity, leg.available, leg.total)
+        for leg in refused.legs
+    ]
     return RefusedAnswer(
         refused.command, refused.reason.value, legs, refused.subject, refused.found, refused.entity, refused.account
     )

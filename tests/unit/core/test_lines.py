@@ -157,10 +157,8 @@ def test_lines_stand_at_roots_that_were_created(world: World, pool: str) -> None
     told = world.do(join("a", pool))
     assert isinstance(told, Invalid)
     assert (told.field, told.code) == ("pool", "pool_without_line")
-    assert (
-        told.message
-        == "a line stands only at a pool that was created as one, not on demand, and that is below no other"
-    )
+    why = "a line stands only at a pool that was created as one, not on demand, and that is below no other"
+    assert told.message == why
 
 
 def test_the_last_slot_is_not_passed(world: World) -> None:

@@ -71,5 +71,5 @@ def _items_taken(refusal: InsufficientCapacity) -> ItemsTaken:
     """Return the refusal in terms of items."""
     holders = {item_name(short.pool): short.holder for short in refusal.shortfalls}
     names = ", ".join(map(repr, list(holders)[:5])) + (f" and {len(holders) - 5} more" if len(holders) > 5 else "")
-    return ItemsTaken(f"others have {names}", replayed=refusal.replayed, taken=tuple(holders), holders=holders,
+    return ItemsTaken(f"not available: {names}", replayed=refusal.replayed, taken=tuple(holders), holders=holders,
                       subject=next(iter(holders)), **capacity_of(refusal))  # fmt: skip
