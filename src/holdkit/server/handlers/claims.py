@@ -76,7 +76,7 @@ def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = Fal
     return answer(shown, status, (tag, REPLAYED) if hold.replayed else (tag,))
 
 
-async def reserve_claim(request: Request) -> Answer:
+async def claim(request: Request) -> Answer:
     """Hold a key; only this answer contains the token."""
     body: NewClaim = request.body
     hold = await request.kernel.claims.hold(
@@ -256,7 +256,7 @@ async def list_items(request: Request) -> Answer:
     return answer(ItemPage(page, page.next, request.now()))
 
 
-async def read_items(request: Request) -> Answer:
+async def item_states(request: Request) -> Answer:
     """The states of items, in the requested order."""
     body: ReadItems = request.body
     return await _items(request, body.ids, body.token)
