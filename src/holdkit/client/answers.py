@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import httpx
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ..core.entries import Action, AskedLeg, Effect, Entry, RefusedCommand
 from ..core.keyed import CLAIMS
@@ -37,80 +37,30 @@ from ..kernel.pages import encode_cursor
 from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment
-from ..wire.batches import BatchAnswer
-from ..wire.budgets import AllowanceBody, BudgetAnswer, BudgetPage, UsageAnswer, UsagePage
-from ..wire.catalog import CalendarPage, FacesAnswer, ResourcePage, StoredWindowPage
+from ..wire.budgets import AllowanceBody, UsageAnswer
 from ..wire.claims import ClaimAnswer, ClaimPage, NewClaimAnswer
-from ..wire.history import PoolHistories, ServerHistory
-from ..wire.holds import HoldAnswer, HoldNow, HoldPage, LinePage, PlaceAnswer
+from ..wire.holds import HoldAnswer, HoldNow
 from ..wire.items import ItemList, ItemPage, SeatPage
-from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor, RefusedAnswer, SentEntry
 from ..wire.journal import Effect as EffectAnswer
-from ..wire.pools import PoolAnswer, PoolPage, PoolUsagePage
-from ..wire.records import RecordAnswer, RecordNow, RecordPage
-from ..wire.sagas import SagaAnswer, SagaHistory, SagaPage
-from ..wire.search import NamePage, SearchAnswer
+from ..wire.journal import EntryAnswer, RefusedAnswer, SentEntry
+from ..wire.pools import PoolAnswer
+from ..wire.records import RecordAnswer
+from ..wire.sagas import SagaAnswer, SagaHistory
 from ..wire.stats import Stats as StatsAnswer
-from ..wire.system import EraseJob, LimitsAnswer, SweepAnswer, VerifyJob
-from ..wire.tenants import DeletionJob, StorageAnswer, TenantAnswer, TenantPage
-from ..wire.windows import WindowAnswer, WindowList
-
-
-class Timed(Struct):
-    """What every answer says: when it was given."""
-
-    server_time: datetime
-
+from ..wire.system import LimitsAnswer
 
 read_hold: Final = msgspec.json.Decoder(HoldNow).decode
 """Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
-read_holds: Final = msgspec.json.Decoder(HoldPage).decode
-read_line: Final = msgspec.json.Decoder(LinePage).decode
-read_place: Final = msgspec.json.Decoder(PlaceAnswer).decode
 read_pool: Final = msgspec.json.Decoder(PoolAnswer).decode
-read_pools: Final = msgspec.json.Decoder(PoolPage).decode
-read_pool_usage: Final = msgspec.json.Decoder(PoolUsagePage).decode
 read_entry: Final = msgspec.json.Decoder(EntryAnswer).decode
-read_entries: Final = msgspec.json.Decoder(EntryPage).decode
 BEGINNING: Final = encode_cursor({})
 """The cursor before the first entry, which every server knows."""
-read_names: Final = msgspec.json.Decoder(NamePage).decode
-read_faces: Final = msgspec.json.Decoder(FacesAnswer).decode
-read_calendar: Final = msgspec.json.Decoder(CalendarPage).decode
-read_stored_windows: Final = msgspec.json.Decoder(StoredWindowPage).decode
-read_resources: Final = msgspec.json.Decoder(ResourcePage).decode
-read_tenants: Final = msgspec.json.Decoder(TenantPage).decode
-read_tenant: Final = msgspec.json.Decoder(TenantAnswer).decode
-read_deletion: Final = msgspec.json.Decoder(DeletionJob).decode
-read_usage: Final = msgspec.json.Decoder(StorageAnswer).decode
-read_batch: Final = msgspec.json.Decoder(BatchAnswer).decode
-read_window: Final = msgspec.json.Decoder(WindowAnswer).decode
-read_windows: Final = msgspec.json.Decoder(WindowList).decode
-read_record: Final = msgspec.json.Decoder(RecordNow).decode
-read_records: Final = msgspec.json.Decoder(RecordPage).decode
-read_end: Final = msgspec.json.Decoder(CursorAnswer).decode
-read_cursor: Final = msgspec.json.Decoder(KeptCursor).decode
-read_sweep: Final = msgspec.json.Decoder(SweepAnswer).decode
-read_limits: Final = msgspec.json.Decoder(LimitsAnswer).decode
-read_verify: Final = msgspec.json.Decoder(VerifyJob).decode
-read_erase: Final = msgspec.json.Decoder(EraseJob).decode
 read_claim: Final = msgspec.json.Decoder(ClaimAnswer).decode
 read_new_claim: Final = msgspec.json.Decoder(NewClaimAnswer).decode
 read_claims: Final = msgspec.json.Decoder(ClaimPage).decode
 read_items: Final = msgspec.json.Decoder(ItemList).decode
 read_item_page: Final = msgspec.json.Decoder(ItemPage).decode
 read_seats: Final = msgspec.json.Decoder(SeatPage).decode
-read_usages: Final = msgspec.json.Decoder(UsagePage).decode
-read_budget_set: Final = msgspec.json.Decoder(BudgetAnswer).decode
-read_budget_sets: Final = msgspec.json.Decoder(BudgetPage).decode
-read_search: Final = msgspec.json.Decoder(SearchAnswer).decode
-read_pool_histories: Final = msgspec.json.Decoder(PoolHistories).decode
-read_server_history: Final = msgspec.json.Decoder(ServerHistory).decode
-read_stats: Final = msgspec.json.Decoder(StatsAnswer).decode
-read_saga: Final = msgspec.json.Decoder(SagaAnswer).decode
-read_saga_history: Final = msgspec.json.Decoder(SagaHistory).decode
-read_sagas: Final = msgspec.json.Decoder(SagaPage).decode
-read_time: Final = msgspec.json.Decoder(Timed).decode
 
 
 def slot_of(at: datetime) -> Slot:
@@ -203,9 +153,8 @@ def record_from(document: RecordAnswer) -> Record:
     return Record("", document.kind, document.id, document.body, document.version, document.slot, document.replayed)
 
 
-def limits_in(answer: httpx.Response) -> LimitsInForce:
+def limits_from(document: LimitsAnswer) -> LimitsInForce:
     """The limits of an answer."""
-    document = read_limits(answer.content)
     return from_seconds(document.limits, document.version)
 
 

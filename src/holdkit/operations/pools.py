@@ -42,7 +42,7 @@ POOLS: Final = (
               summary="Change the most units that one account may use of a pool",
               says="With `If-Match`, only if the pool was not changed since it was read."),
     Operation(name="list_children", method="GET", path="/v1/pools/{pool}/children", tag="pools", query=PageQuery,
-              answer=PoolPage, reasons=("pool_not_found",), command="pools list",
+              answer=PoolPage, reasons=("pool_not_found",), methods=("pools",), command="pools list",
               summary="List the pools directly below a pool"),
     Operation(name="list_line", method="GET", path="/v1/pools/{pool}/line", tag="pools", query=LineQuery,
               answer=LinePage, reasons=("pool_not_found",), methods=("line",), command="pools line",
