@@ -12,7 +12,7 @@ runs, in the order of the calls, over all threads that take part. Its two figure
 Only calls count (`sys.setprofile`, `threading.setprofile`): a return is no step, and a generator or coroutine that resumes is
 still the call that it was when it began. The kernel has done the same call several times before, and does nothing else.
 
-    python -m tools.walk                 sizes, the walk on SQLite (sync) and on PostgreSQL (async)
+    python -m tools.walk                 sizes, the walk on SQLite (sync), on PostgreSQL (async) and over HTTP (a server on SQLite)
     python -m tools.walk --json          the same as JSON
     python -m tools.walk --show sqlite   the walk itself, one line per file entered
 """
@@ -33,9 +33,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import httpx
 import msgspec
 
 import holdkit
+from holdkit.server import app
 from holdkit.testing.postgres import PostgresServer
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -184,14 +186,38 @@ async def walk_on_postgres(url: str) -> Walk:
     return recorder.walk()
 
 
+async def walk_over_http(folder: Path) -> Walk:
+    """The walk of one request that holds, from the application that receives it to its answer. The server is on SQLite."""
+    with Recorder().installed() as recorder:
+        application = app(f"sqlite:///{folder / 'served.db'}")
+        async with application.lifespan() as running:
+            key = (await running.keys.make("walk", scope="admin")).text
+            await running.admission.refresh()
+            headers = {"Authorization": f"Bearer {key}"}
+            transport = httpx.ASGITransport(application)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as http:
+                pool = {"id": "pool", "total": WARM_UP + 1}
+                (await http.post("/v1/pools", json=pool, headers={"Idempotency-Key": "pool"})).raise_for_status()
+                hold = {"legs": [{"pool": "pool", "quantity": 1}], "ttl": "1h"}
+                for number in range(WARM_UP):
+                    op = {"Idempotency-Key": f"hold {number}"}
+                    (await http.post("/v1/holds", json=hold, headers=op)).raise_for_status()
+                await asyncio.sleep(SETTLED)
+                with recorder.recording():
+                    answer = await http.post("/v1/holds", json=hold, headers={"Idempotency-Key": "last"})
+                answer.raise_for_status()
+    return recorder.walk()
+
+
 def walks() -> dict[str, Walk]:
-    """Both walks, each on a database of its own."""
+    """Each walk, on a database of its own."""
     with tempfile.TemporaryDirectory() as folder:
         on_sqlite = walk_on_sqlite(Path(folder))
+        over_http = asyncio.run(walk_over_http(Path(folder)))
     with PostgresServer() as server:
         holdkit.migrate(server.dsn())
         on_postgres = asyncio.run(walk_on_postgres(server.dsn()))
-    return {"sqlite": on_sqlite, "postgres": on_postgres}
+    return {"sqlite": on_sqlite, "postgres": on_postgres, "http": over_http}
 
 
 def print_figures(sizes: dict[str, Size], walked: dict[str, Walk]) -> None:
@@ -204,7 +230,9 @@ def print_figures(sizes: dict[str, Size], walked: dict[str, Walk]) -> None:
             f"longest function {counted.longest_function} ({counted.longest_function_lines} lines)"
         )
     for name, walk in walked.items():
-        print(f"a hold on {name}: {walk.files} files, {walk.changes} changes of file, {walk.calls} calls")
+        print(
+            f"a hold {'over' if name == 'http' else 'on'} {name}: {walk.files} files, {walk.changes} changes of file, {walk.calls} calls"
+        )
 
 
 def main(arguments: list[str]) -> int:
@@ -213,7 +241,7 @@ def main(arguments: list[str]) -> int:
         prog="python -m tools.walk", description="Count the code, and the walk of one hold."
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--show", choices=["sqlite", "postgres"], help="print the walk itself instead")
+    parser.add_argument("--show", choices=["sqlite", "postgres", "http"], help="print the walk itself instead")
     chosen = parser.parse_args(arguments)
     walked = walks()
     if chosen.show:

@@ -61,9 +61,8 @@ export interface CellAnswer {
   consumed: number;
   /** 0 once it is over */
   available: number;
-  closes: string | null;
   /** when it is over, and can no longer be held */
-  closes_slot: number | null;
+  closes: string | null;
 }
 
 /** A claim: the current one of its key, or the last one. */
@@ -74,12 +73,9 @@ export interface ClaimAnswer {
   value: string;
   state: State;
   hold: string | null;
-  deadline: number | null;
-  deadline_at: string | null;
+  deadline: string | null;
   entity: string | null;
-  held_slot: number | null;
   held_at: string | null;
-  ended_slot: number | null;
   ended_at: string | null;
   correlation_id: string | null;
   fence: number;
@@ -88,8 +84,6 @@ export interface ClaimAnswer {
   combined: boolean;
   /** the tenant, empty for the default one; only where several tenants are shown */
   tenant?: string | null;
-  token?: string | null;
-  ticket?: string | null;
   replayed?: boolean;
   server_time: string;
 }
@@ -276,7 +270,6 @@ export interface EntryAnswer {
     | "journal.baseline"
     | "journal.erased"
     | "command.refused";
-  slot: number;
   at: string;
   subject: string;
   /** who made the change, as the caller says */
@@ -377,14 +370,11 @@ export interface Facts {
   /** what the refusal is about: the id of a pool, hold, key or record */
   subject?: string;
   in_use?: number | null;
-  now?: number | null;
-  now_at?: string | null;
+  now?: string | null;
   /** in seconds */
   max_lifetime?: number | null;
-  ended_slot?: number | null;
   ended_at?: string | null;
-  deadline?: number | null;
-  deadline_at?: string | null;
+  deadline?: string | null;
   left?: number | null;
   version?: number | null;
   /** how many wait in the line */
@@ -443,14 +433,11 @@ export interface HoldAnswer {
   id: string;
   state: State;
   legs: LegAnswer[];
-  deadline: number | null;
-  deadline_at: string | null;
+  deadline: string | null;
   fence: number;
   entity: string | null;
-  /** None while it waits in line. */
-  held_slot: number | null;
+  /** null while it waits in line */
   held_at: string | null;
-  ended_slot: number | null;
   ended_at: string | null;
   reason: string | null;
   actor: string | null;
@@ -460,7 +447,6 @@ export interface HoldAnswer {
   /** for whom, such as customer:7: counted in the tallies of the pools */
   account?: string | null;
   /** of a hold that waited in line: when it joined */
-  joined_slot?: number | null;
   joined_at?: string | null;
   /** its number in that line */
   number?: number | null;
@@ -475,14 +461,11 @@ export interface HoldNow {
   id: string;
   state: State;
   legs: LegAnswer[];
-  deadline: number | null;
-  deadline_at: string | null;
+  deadline: string | null;
   fence: number;
   entity: string | null;
-  /** None while it waits in line. */
-  held_slot: number | null;
+  /** null while it waits in line */
   held_at: string | null;
-  ended_slot: number | null;
   ended_at: string | null;
   reason: string | null;
   actor: string | null;
@@ -492,7 +475,6 @@ export interface HoldNow {
   /** for whom, such as customer:7: counted in the tallies of the pools */
   account?: string | null;
   /** of a hold that waited in line: when it joined */
-  joined_slot?: number | null;
   joined_at?: string | null;
   /** its number in that line */
   number?: number | null;
@@ -606,7 +588,8 @@ export interface KeptCursor {
   /** the id of the process that stored it, if it gave one */
   follower: string;
   version: number;
-  slot: number;
+  /** when it was stored */
+  at: string;
   /** the generation of the journal in which the cursor was made */
   generation: string;
   server_time: string;
@@ -653,12 +636,12 @@ export interface Latency {
 /** One leg of a hold. */
 export interface LegAnswer {
   pool: string;
+  /** what the pool is called: its id, an item's id, `inn/double/2027-07-03` of a calendar; of a claim `type:value` where the request named the key, and where holds are read or listed, else the claim's id */
+  name: string;
   quantity: number;
   held: number;
   confirmed: number;
   returned: number;
-  /** of a claim, its key: the pool is named by a hash; only where holds are read or listed */
-  label?: string | null;
 }
 
 /** The limits that are stored with the data; intervals in seconds. */
@@ -729,13 +712,10 @@ export interface PlaceAnswer {
   hold: string;
   /** waiting; or what became of the hold */
   state: State;
-  /** how many wait in front of it, counted up to 1,000; null if it does not wait */
-  ahead: number | null;
-  /** its number in the line; null if it never waited */
-  number: number | null;
+  /** 1 is next; exact to 1,000, and 1001 for whoever is farther behind; null if it does not wait */
+  place: number | null;
   /** while it waits, when that ends */
-  deadline: number | null;
-  deadline_at: string | null;
+  deadline: string | null;
   server_time: string;
 }
 
@@ -862,14 +842,11 @@ export interface ProblemAnswer {
   /** what the refusal is about: the id of a pool, hold, key or record */
   subject?: string;
   in_use?: number | null;
-  now?: number | null;
-  now_at?: string | null;
+  now?: string | null;
   /** in seconds */
   max_lifetime?: number | null;
-  ended_slot?: number | null;
   ended_at?: string | null;
-  deadline?: number | null;
-  deadline_at?: string | null;
+  deadline?: string | null;
   left?: number | null;
   version?: number | null;
   /** how many wait in the line */
@@ -950,7 +927,6 @@ export interface RecordAnswer {
   id: string;
   body: string;
   version: number;
-  slot: number;
   at: string;
   replayed?: boolean;
 }
@@ -1034,7 +1010,6 @@ export interface ResourceAnswer {
   consumed: number;
   available: number;
   closes: string | null;
-  closes_slot: number | null;
 }
 
 /** Resources in order of pool id; `next` is the `after` of the next page. */
@@ -1067,11 +1042,8 @@ export interface SagaAnswer {
   result: unknown;
   /** the reason an operator gave for ending it */
   resolved: string | null;
-  begun_slot: number;
   begun_at: string;
-  since_slot: number;
   since: string;
-  leased_until_slot: number;
   leased_until: string | null;
   server_time: string;
 }
@@ -1084,7 +1056,6 @@ export interface SagaError {
 
 /** What one journal entry says of a saga. */
 export interface SagaEventAnswer {
-  slot: number;
   at: string;
   phase: Phase;
   attempt: number;
@@ -1264,9 +1235,7 @@ export interface StoredWindowAnswer {
   /** day, week, month, year, or a length such as 60s */
   per: string;
   opens: string;
-  opens_slot: number;
   closes: string | null;
-  closes_slot: number | null;
   pool: string;
   total: number;
   /** held until a deadline: of a budget, the estimates */
@@ -1373,9 +1342,7 @@ export interface TestAnswer {
 export interface UsageAnswer {
   budget: string;
   per: string;
-  opens_slot: number;
   opens: string;
-  closes_slot: number;
   closes: string;
   total: number;
   held: number;

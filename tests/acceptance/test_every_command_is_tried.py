@@ -49,8 +49,8 @@ def test_a_tool_knows_every_command(tool: str) -> None:
         for value in vars(module).values()
         if isinstance(value, type)
     }
-    left_out = {verb for verb, kind in COMMANDS.items() if kind not in known}
-    assert left_out == {verb for name, verb in NOT_TRIED if name == tool}
+    missing = {verb for verb, kind in COMMANDS.items() if kind not in known}
+    assert missing == {verb for name, verb in NOT_TRIED if name == tool}
 
 
 def test_the_pages_name_every_command_of_a_batch() -> None:

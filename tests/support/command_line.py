@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from holdkit.cli.root import run as run_command
+from holdkit.wire.fields import decoder, encode
 
 T = TypeVar("T")
 
@@ -62,8 +63,6 @@ def each(kind: type[T], *arguments: object, code: int = 0, stdin: str = "") -> l
 
 def read(kind: type[T], text: str) -> T:
     """Decoded, and encoded again the same: no field too few, none too many."""
-    document = msgspec.json.decode(text, type=kind)
-    assert msgspec.json.decode(text) == msgspec.json.decode(msgspec.json.encode(document)), (
-        "the shape is not the documented one"
-    )
+    document = decoder(kind).decode(text)
+    assert msgspec.json.decode(text) == msgspec.json.decode(encode(document)), "the shape is not the documented one"
     return document

@@ -198,7 +198,7 @@ export function extendHold(hold: HoldAnswer, after: After): void {
     ],
     effect: (fields) => {
       const by = secondsOf(fields.by ?? "");
-      const until = by !== null && hold.deadline_at !== null ? Date.parse(hold.deadline_at) + by * 1_000 : null;
+      const until = by !== null && hold.deadline !== null ? Date.parse(hold.deadline) + by * 1_000 : null;
       const when = until === null ? "later" : `at ${moment(new Date(until).toISOString())}`;
       return [
         waits

@@ -42,7 +42,7 @@ export function offered({ pool, waiting }: Line, freed: number, total = pool.tot
   let [left, count, skipped] = [pool.available + freed, 0, 0];
   for (const hold of waiting) {
     const wanted = hold.legs[0]?.quantity ?? 0;
-    const over = hold.deadline_at !== null && Date.parse(hold.deadline_at) <= serverNow();
+    const over = hold.deadline !== null && Date.parse(hold.deadline) <= serverNow();
     if (wanted > total || over) continue;
     if (wanted <= left) {
       left -= wanted;

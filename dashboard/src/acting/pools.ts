@@ -166,8 +166,8 @@ export function returnLoose(pool: PoolAnswer, after: After): void {
       ];
     },
     act: async ({ quantity, reason }, op) => {
-      const body = { quantity: Number(quantity), force: true, reason };
-      await ask(`${pathOf(pool)}/return`, { method: "POST", op, body });
+      const body = { quantity: Number(quantity), reason };
+      await ask(`${pathOf(pool)}/free`, { method: "POST", op, body });
       return "Units returned.";
     },
     after,

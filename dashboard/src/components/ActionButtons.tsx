@@ -38,7 +38,7 @@ export function HoldActions({ hold, after }: { hold: HoldAnswer; after: () => vo
         {
           verb: "extend",
           name: "Extend",
-          when: (held || waits) && hold.deadline_at !== null,
+          when: (held || waits) && hold.deadline !== null,
           click: () => extendHold(hold, after),
         },
         { verb: "release", name: "Release", danger: true, when: held, click: () => releaseHold(hold, after) },

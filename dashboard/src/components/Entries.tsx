@@ -51,7 +51,7 @@ function Refusal({ entry, most }: { entry: EntryAnswer; most: number }) {
 /** How the counters of each pool changed; of a refusal, what was asked for. */
 export function Effects({ entry, most = 2 }: { entry: EntryAnswer; most?: number }) {
   const shown = entry.pools.slice(0, most);
-  const deadline = entry.action === "hold.extended" ? entry.after.deadline_at : null;
+  const deadline = entry.action === "hold.extended" ? entry.after.deadline : null;
   return (
     <span class="effects">
       <Refusal entry={entry} most={most} />

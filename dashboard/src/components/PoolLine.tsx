@@ -102,7 +102,7 @@ function Waiter({ hold, place, pool }: { hold: HoldAnswer; place: number; pool: 
         <bdi>{who}</bdi>
       </td>
       <td class="figure">{hold.joined_at ? span(Math.max(0, now.value - Date.parse(hold.joined_at))) : ""}</td>
-      <td class="figure">{hold.deadline_at ? span(Date.parse(hold.deadline_at) - now.value) : ""}</td>
+      <td class="figure">{hold.deadline ? span(Date.parse(hold.deadline) - now.value) : ""}</td>
     </tr>
   );
 }

@@ -83,13 +83,13 @@ function Found({ text }: { text: string }) {
 }
 
 function ClaimRow({ claim }: { claim: ClaimAnswer }) {
-  const left = claim.deadline_at === null ? 0 : Date.parse(claim.deadline_at) - now.value;
+  const left = claim.deadline === null ? 0 : Date.parse(claim.deadline) - now.value;
   return (
     <a class="row face-row" href={claim.hold === null ? link("claims") : link("hold", claim.hold)} tabIndex={-1}>
       <span class="id">{claim.key}</span>
       <State state={claim.state} />
       <span class="muted hold-who">{claim.entity ?? ""}</span>
-      <span class="countdown">{claim.state === "held" && claim.deadline_at !== null ? span(left) : ""}</span>
+      <span class="countdown">{claim.state === "held" && claim.deadline !== null ? span(left) : ""}</span>
     </a>
   );
 }

@@ -20,7 +20,7 @@ export function HoldView({ id }: { id: string }) {
   const path = `v1/holds/${segment(id)}`;
   const known = useSignal<HoldAnswer | null>(null);
   const due = useComputed(() => {
-    const deadline = known.value && isLive(known.value) ? known.value.deadline_at : null;
+    const deadline = known.value && isLive(known.value) ? known.value.deadline : null;
     return deadline !== null && Date.parse(deadline) <= now.value;
   });
   const found = useFetched<[HoldAnswer, EntryPage]>(
@@ -92,7 +92,7 @@ function LifetimeCard({ hold }: { hold: HoldAnswer }) {
           <i style={{ width: `${left * 100}%` }} />
         </span>
       )}
-      {hold.deadline_at !== null && isLive(hold) && <span class="muted">until {moment(hold.deadline_at)}</span>}
+      {hold.deadline !== null && isLive(hold) && <span class="muted">until {moment(hold.deadline)}</span>}
     </section>
   );
 }
@@ -124,7 +124,7 @@ function LegsCard({ hold }: { hold: HoldAnswer }) {
             {hold.legs.slice(0, 200).map((leg) => (
               <tr key={leg.pool}>
                 <td>
-                  <PoolName id={leg.pool} label={leg.label} />
+                  <PoolName id={leg.pool} label={leg.name} />
                 </td>
                 <td class="figure">{compact(leg.quantity)}</td>
                 <td class="figure figure-held">{compact(leg.held)}</td>
@@ -157,7 +157,7 @@ function Details({ hold }: { hold: HoldAnswer }) {
     ["joined at", hold.joined_at ? moment(hold.joined_at) : null],
     ["number in line", hold.number ? number(hold.number) : null],
     ["held at", hold.held_at && moment(hold.held_at)],
-    ["deadline", hold.deadline_at && moment(hold.deadline_at)],
+    ["deadline", hold.deadline && moment(hold.deadline)],
     ["ended at", hold.ended_at && moment(hold.ended_at)],
     ["entity", hold.entity],
     ["account", hold.account ? <a href={link("account", hold.account)}>{hold.account}</a> : null],

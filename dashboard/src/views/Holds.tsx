@@ -74,7 +74,7 @@ function HoldRow({ hold }: { hold: HoldAnswer }) {
       <span class="found-legs">
         {leg && (
           <>
-            <b>{number(leg.quantity)}</b> <span class="id">{poolName(leg.pool, leg.label)}</span>
+            <b>{number(leg.quantity)}</b> <span class="id">{poolName(leg.pool, leg.name)}</span>
           </>
         )}
         {others.length > 0 && <span class="muted"> and {number(others.length)} more</span>}

@@ -21,12 +21,12 @@ async function find(text: string, signal: AbortSignal): Promise<Item[]> {
     return (await ask<ItemPage>("v1/items", { query: { prefix: names[0] ?? "", limit: MOST }, signal })).items;
   if (names.length === 0) return [];
   const ids = [...new Set(names)].slice(0, MOST);
-  return (await ask<ItemList>("v1/items/states", { method: "POST", body: { ids }, signal })).items;
+  return (await ask<ItemList>("v1/items/get", { method: "POST", body: { ids }, signal })).items;
 }
 
 export function Items() {
   const searchText = useSignal(route.peek().query.q ?? "");
-  if (hasRoute("post", "/v1/items/states") === false) return <NotSupported title="Items" what={WHAT} />;
+  if (hasRoute("post", "/v1/items/get") === false) return <NotSupported title="Items" what={WHAT} />;
   return (
     <SearchView title="Items" placeholder="Prefix, or several names" searchText={searchText}>
       <Found key={searchText.value} text={searchText.value} />

@@ -261,9 +261,9 @@ function NoHolds({ state, pool }: { state: Shown; pool: PoolAnswer }) {
 }
 
 /** Since when, and until when. */
-function lifetime({ held_at, joined_at, deadline_at, ended_at }: HoldAnswer): string {
+function lifetime({ held_at, joined_at, deadline, ended_at }: HoldAnswer): string {
   const since = held_at ?? joined_at;
-  const until = ended_at ?? deadline_at;
+  const until = ended_at ?? deadline;
   return [since && `since ${moment(since)}`, until && `until ${moment(until)}`].filter(Boolean).join(", ");
 }
 

@@ -28,7 +28,7 @@ async function read(
   const page = await ask<SeatPage>("v1/seats", { query: { section, after, limit: PAGE }, signal });
   const ids = page.seats.map((seat) => seat.id);
   if (ids.length === 0) return { items: [], next: page.next };
-  const states = await ask<ItemList>("v1/items/states", { method: "POST", body: { ids }, signal });
+  const states = await ask<ItemList>("v1/items/get", { method: "POST", body: { ids }, signal });
   const byId = new Map(states.items.map((item) => [item.id, item]));
   const missing = (id: string): Item => ({ id, state: "missing", hold: null, yours: null });
   return { items: page.seats.map((seat) => ({ seat, item: byId.get(seat.id) ?? missing(seat.id) })), next: page.next };

@@ -134,7 +134,7 @@ def usage(url: str | None, tenant: str, in_json: bool, name: str, client: str) -
             one.budget,
             one.per,
             *map(str, (one.total, one.held, one.consumed, one.available)),
-            clock_time(one.closes_slot),
+            clock_time(one.closes),
         ]
         for one in documents
     ]

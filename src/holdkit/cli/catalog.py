@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Literal, get_args
 
 import click
 from msgspec.structs import asdict
 
-from ..core.model import Slot
 from ..faces._sync.kernel import Kernel
 from ..faces.catalog import MAX_DAYS, FaceName
 from ..wire.catalog import (
@@ -113,7 +113,7 @@ def calendar(
             read = hk.admin.catalog.calendar(name, begin, days, after=after, limit=limit)
             found, reached = read, read.reached
     rows = [
-        [one.room, cell.begins, *_counts(cell.total, cell.held, cell.consumed, cell.available, cell.closes_slot)]
+        [one.room, cell.begins, *_counts(cell.total, cell.held, cell.consumed, cell.available, cell.closes)]
         for one in found
         for cell in one.cells
     ]
@@ -151,7 +151,7 @@ def windows(
             read = hk.admin.catalog.windows(face, name, client=client, after=after, limit=limit)
             found, reached = read, read.reached
     rows = [
-        [one.client, one.budget or "-", one.per, *_counts(one.total, one.held, one.consumed, one.available, one.closes_slot)]
+        [one.client, one.budget or "-", one.per, *_counts(one.total, one.held, one.consumed, one.available, one.closes)]
         for one in found
     ]  # fmt: skip
     Output(in_json).table(found, ("client", "budget", "per", *COUNTS), rows)
@@ -179,14 +179,13 @@ def resources(url: str | None, tenant: str, in_json: bool, kind: str, after: str
             read = hk.admin.catalog.resources(kind, after=after, limit=limit)
             found, reached = read, read.reached
     rows = [
-        [one.key, one.window, *_counts(one.total, one.held, one.consumed, one.available, one.closes_slot)]
-        for one in found
+        [one.key, one.window, *_counts(one.total, one.held, one.consumed, one.available, one.closes)] for one in found
     ]
     Output(in_json).table(found, ("key", "window", *COUNTS), rows)
     return _goes_on(reached)
 
 
-def _counts(total: int, held: int, consumed: int, available: int, closes: Slot | None) -> list[str]:
+def _counts(total: int, held: int, consumed: int, available: int, closes: datetime | None) -> list[str]:
     return [str(total), str(held), str(consumed), str(available), clock_time(closes)]
 
 

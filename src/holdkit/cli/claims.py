@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from ..core.validation import invalid
-from ..faces.claim import Claim, claim_of
-from ..faces.keys import key_of
+from ..faces.claim import Claim
 from ..wire.claims import claim_answer
-from .arguments import goes_on, interval, limit_option
+from .arguments import goes_on, interval, limit_option, print_ticket
 from .options import Opened, call_of, call_options, forced_call, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
 
@@ -48,13 +46,7 @@ def hold(
     """
     with open_kernel(url, tenant) as hk:
         held = hk.claims.hold(type_, value, ttl=interval(ttl), token=token, **call_of(call))
-        claim = claim_of(held, key_of(type_, value))
-        document = claim_answer(claim, time_of(hk), replayed=held.replayed, with_tenant=is_local(hk))
-        document.token, document.ticket = held.token, held.ticket
-    Output(in_json).write(document, held.ticket or "")
-    if not in_json and sys.stdout.isatty():
-        click.echo(f"held until {clock_time(document.deadline)} UTC, as {claim.id}", err=True)
-    return OK
+        return print_ticket(hk, held, in_json)
 
 
 @claims.command()

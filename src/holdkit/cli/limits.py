@@ -9,6 +9,7 @@ import click
 
 from ..core.limits import SPANS
 from ..kernel.limits import changes_of, in_seconds
+from ..wire.fields import at
 from ..wire.system import LimitsAnswer, SweepAnswer
 from .options import call_options, chosen_url, database_options, key_option, open_kernel, time_of
 from .output import OK, Output
@@ -90,6 +91,6 @@ def sweep(target: str | None, url: str | None, limit: int, in_json: bool) -> int
         report = hk.sweep(limit)
     more = "; more are due: run it again" if report.more else ""
     holds, tenants = list(report.holds), list(report.tenants)
-    document = SweepAnswer(report.expired, holds, tenants, report.more, report.scanned_at)
+    document = SweepAnswer(report.expired, holds, tenants, report.more, at(report.scanned_at))
     Output(in_json).write(document, f"{report.expired} holds expired{more}")
     return OK

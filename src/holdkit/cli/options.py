@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,7 +18,7 @@ from ..faces._sync.kernel import Kernel
 from ..faces.opening import connect
 from ..kernel.context import Call, CallWithoutReason
 from ..kernel.opening import open_engine, refuse_log, with_schema
-from ..wire.fields import at
+from ..wire.fields import Time, at
 from .output import as_json
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ def database_url(url: str | None, target: str | None = None) -> str:
     return given
 
 
-def time_of(hk: Opened) -> datetime:
+def time_of(hk: Opened) -> Time:
     """The engine's time, for the `server_time` of a document."""
     return at(hk._executor.clock())
 

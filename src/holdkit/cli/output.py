@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
@@ -18,7 +19,7 @@ import msgspec
 
 from ..core.model import Slot
 from ..errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded, Refused
-from ..kernel.times import datetime_of, is_in_calendar
+from ..kernel.times import datetime_of, is_in_calendar, moment
 from ..wire.fields import encode
 from ..wire.problems import facts
 from .documents import ErrorDocument
@@ -103,7 +104,7 @@ def error_document(error: HoldkitError, message: str | None = None) -> ErrorDocu
         exit_code=code,
         reason=error.reason if isinstance(error, Refused) else None,
         transient=error.transient if isinstance(error, Refused) else None,
-        details=msgspec.to_builtins(facts(error)) if isinstance(error, Refused) else {},
+        details=msgspec.to_builtins(facts(error), enc_hook=str) if isinstance(error, Refused) else {},
         field=error.field if isinstance(error, InvalidRequest) else None,
         code=_code(error),
         retry_after=error.retry_after if isinstance(error, Overloaded) else None,
@@ -204,8 +205,9 @@ def tell(_done: int, _total: int) -> None:
     """There is no terminal to show progress on."""
 
 
-def clock_time(slot: Slot | None, now: Slot | None = None) -> str:
-    """A slot as readable text, without the date if it is on the same day as `now`, the engine's time."""
+def clock_time(when: Slot | datetime | None, now: Slot | None = None) -> str:
+    """A time as readable text, without the date if it is on the same day as `now`, the engine's time."""
+    slot: Slot | None = moment(when)
     if slot is None or not is_in_calendar(slot):
         return "-" if slot is None else str(slot)
     at, today = datetime_of(slot), datetime_of(now)

@@ -11,7 +11,6 @@ from ..errors import InvalidRequest
 from ..faces.saga_records import SagaRecord
 from ..faces.saga_steps import Phase
 from ..kernel.context import context
-from ..kernel.times import moment
 from ..wire.sagas import saga_answer, saga_event_answer
 from .arguments import goes_on, interval, limit_option
 from .options import Opened, call_options, open_kernel, tenant_options, time_of
@@ -132,7 +131,7 @@ def history(url: str | None, tenant: str, in_json: bool, saga: str, limit: int) 
     with open_kernel(url, tenant) as hk:
         found = hk.sagas.history(saga, limit=limit)
     rows = [
-        [clock_time(moment(one.at)), str(one.phase), str(one.attempt), one.actor or "", one.reason or "",
+        [clock_time(one.at), str(one.phase), str(one.attempt), one.actor or "", one.reason or "",
          "" if one.error is None else one.error.message]
         for one in found
     ]  # fmt: skip
@@ -150,7 +149,7 @@ def _print(hk: Opened, found: Sequence[SagaRecord], in_json: bool) -> int:
             one.id,
             one.name,
             str(one.phase),
-            clock_time(moment(one.since)),
+            clock_time(one.since),
             str(one.failures),
             one.hold or "",
             "" if one.error is None else one.error.message,

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any, Final
 
 import httpx
-import msgspec
 from msgspec import structs
 
 from ..core.entries import Action, AskedLeg, Effect, Entry, RefusedCommand
@@ -38,7 +37,8 @@ from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment
 from ..wire.budgets import AllowanceBody, UsageAnswer
-from ..wire.claims import ClaimAnswer, ClaimPage, NewClaimAnswer
+from ..wire.claims import ClaimAnswer, ClaimPage
+from ..wire.fields import decoder
 from ..wire.holds import HoldAnswer, HoldNow
 from ..wire.items import ItemList, ItemPage, SeatPage
 from ..wire.journal import Effect as EffectAnswer
@@ -49,24 +49,28 @@ from ..wire.sagas import SagaAnswer, SagaHistory
 from ..wire.stats import Stats as StatsAnswer
 from ..wire.system import LimitsAnswer
 
-read_hold: Final = msgspec.json.Decoder(HoldNow).decode
+read_hold: Final = decoder(HoldNow).decode
 """Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
-read_pool: Final = msgspec.json.Decoder(PoolAnswer).decode
-read_entry: Final = msgspec.json.Decoder(EntryAnswer).decode
+read_pool: Final = decoder(PoolAnswer).decode
+read_entry: Final = decoder(EntryAnswer).decode
 BEGINNING: Final = encode_cursor({})
 """The cursor before the first entry, which every server knows."""
-read_claim: Final = msgspec.json.Decoder(ClaimAnswer).decode
-read_new_claim: Final = msgspec.json.Decoder(NewClaimAnswer).decode
-read_claims: Final = msgspec.json.Decoder(ClaimPage).decode
-read_items: Final = msgspec.json.Decoder(ItemList).decode
-read_item_page: Final = msgspec.json.Decoder(ItemPage).decode
-read_seats: Final = msgspec.json.Decoder(SeatPage).decode
+read_claim: Final = decoder(ClaimAnswer).decode
+read_claims: Final = decoder(ClaimPage).decode
+read_items: Final = decoder(ItemList).decode
+read_item_page: Final = decoder(ItemPage).decode
+read_seats: Final = decoder(SeatPage).decode
 
 
 def slot_of(at: datetime) -> Slot:
     """A time as a slot, exactly."""
     slot: Slot = moment(at)
     return slot
+
+
+def slot_or_none(at: datetime | None) -> Slot | None:
+    """A time as a slot, if there is one."""
+    return None if at is None else slot_of(at)
 
 
 def durability_of(answer: httpx.Response) -> Survives | None:
@@ -83,19 +87,19 @@ def row_from(document: HoldAnswer) -> StoredHold:
         id=document.id,
         legs=tuple([HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in document.legs]),
         owner_hash="",
-        held_at=document.held_slot,
+        held_at=slot_or_none(document.held_at),
         fence=document.fence,
-        deadline=document.deadline,
+        deadline=slot_or_none(document.deadline),
         state=document.state,
         entity=document.entity,
-        ended_at=document.ended_slot,
+        ended_at=slot_or_none(document.ended_at),
         reason=document.reason,
         actor=document.actor,
         correlation_id=document.correlation_id,
         metadata=None if metadata == "{}" else metadata,
         version=document.version,
         account=document.account,
-        joined_at=document.joined_slot,
+        joined_at=slot_or_none(document.joined_at),
         number=document.number,
         offer_ttl=None if document.offer_ttl is None else round(document.offer_ttl * SECOND),
     )
@@ -104,7 +108,7 @@ def row_from(document: HoldAnswer) -> StoredHold:
 def receipt_from(document: HoldNow, durability: Survives | None, decided: datetime | None = None) -> Receipt:
     """The result of a change, as the kernel's own executor would return it."""
     return Receipt(
-        slot=(document.held_slot or document.joined_slot or 0) if decided is None else slot_of(decided),
+        slot=slot_or_none(decided or document.held_at or document.joined_at) or 0,
         hold=row_from(document),
         token=document.token,
         uncovered=document.uncovered,
@@ -150,7 +154,9 @@ def pool_in(answer: httpx.Response) -> Pool:
 
 def record_from(document: RecordAnswer) -> Record:
     """A record as the kernel would return it."""
-    return Record("", document.kind, document.id, document.body, document.version, document.slot, document.replayed)
+    return Record(
+        "", document.kind, document.id, document.body, document.version, slot_of(document.at), document.replayed
+    )
 
 
 def limits_from(document: LimitsAnswer) -> LimitsInForce:
@@ -168,7 +174,7 @@ def entry_from(document: EntryAnswer) -> JournalEntry:
     at = position_from(document.position) or Position(0, 0)
     refused = None if document.refused is None else _refused_from(document.refused, document.op)
     entry = Entry(
-        slot=document.slot,
+        slot=slot_of(document.at),
         action=_ACTIONS.get(document.action, document.action),  # type: ignore[arg-type]
         subject=document.subject,
         tenant=document.tenant or "",
@@ -240,12 +246,12 @@ def claim_from(document: ClaimAnswer, clock: Clock) -> Claim:
     pool = StoredPool("", id, 1, held=taken, consumed=spent, fence=document.fence, version=document.version, on_demand=True,
                 label=document.key, holder=document.hold, entity=document.entity)  # fmt: skip
     hold = None
-    if document.held_slot is not None and document.hold is not None:
-        hold = _life(document, id, taken, spent, document.held_slot)
+    if document.held_at is not None and document.hold is not None:
+        hold = _life(document, id, taken, spent, slot_of(document.held_at))
     return Claim(pool, hold, read_clock(clock, slot_of(document.server_time)))
 
 
-def _life(document: ClaimAnswer, pool: str, taken: int, spent: int, held_slot: Slot) -> StoredHold:
+def _life(document: ClaimAnswer, pool: str, taken: int, spent: int, held_at: Slot) -> StoredHold:
     ours = HeldLeg(pool, 1, taken, spent)
     others = (HeldLeg("", 1, taken, spent),) if document.combined else ()  # not sent: one stands for all of them
     return StoredHold(
@@ -253,12 +259,12 @@ def _life(document: ClaimAnswer, pool: str, taken: int, spent: int, held_slot: S
         id=document.hold or "",
         legs=(ours, *others),
         owner_hash="",
-        held_at=held_slot,
+        held_at=held_at,
         fence=document.fence,
-        deadline=document.deadline,
+        deadline=slot_or_none(document.deadline),
         state=document.state,
         entity=document.entity,
-        ended_at=document.ended_slot,
+        ended_at=slot_or_none(document.ended_at),
         correlation_id=document.correlation_id,
         version=document.version,
     )

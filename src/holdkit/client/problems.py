@@ -10,16 +10,14 @@ import random
 from datetime import timedelta
 from typing import Any, Final
 
-import msgspec
 from msgspec import UNSET, Struct
 
 from .. import errors
 from ..core.bounds import BOUNDS
 from ..core.model import SECOND
 from ..core.validation import invalid, whole
-from ..kernel.answers import TIMES
 from ..kernel.hints import in_words_of
-from ..kernel.times import datetime_of
+from ..wire.fields import decoder
 from ..wire.problems import Facts, ProblemAnswer
 
 FIRST_PAUSE: Final = 0.05
@@ -30,10 +28,8 @@ _LONGEST: Final = BOUNDS["call_timeout"].greatest / SECOND
 """Seconds that a call may be given, as those of a kernel without a server."""
 
 
-_NUMBERS: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version", "waiting", "number")
+_NUMBERS: Final = ("in_use", "now", "max_lifetime", "ended_at", "deadline", "left", "version", "waiting", "number")
 """The number that stood in the way: each refusal has at most one of them."""
-_TIMES: Final = {"ended_slot": "ended_at"}
-"""The name that a slot of the document has as a datetime, where it is another."""
 _OTHERS: Final = {
     "already_claimed": ("claim", "state", "remaining"),
     "items_taken": ("taken", "holders"),
@@ -46,7 +42,7 @@ _OTHERS: Final = {
 """The other facts, by reason."""
 
 
-read_problem: Final = msgspec.json.Decoder(ProblemAnswer).decode
+read_problem: Final = decoder(ProblemAnswer).decode
 """Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
 
 
@@ -69,11 +65,7 @@ def refusal_from(reason: str, detail: str, facts: Facts, *, replayed: bool) -> e
         value = getattr(facts, name)
         if value is UNSET:
             continue
-        name = _TIMES.get(name, name)
-        if name == "max_lifetime":
-            details[name] = timedelta(seconds=value)
-        else:
-            details[name] = datetime_of(value) if name in TIMES else value
+        details[name] = timedelta(seconds=value) if name == "max_lifetime" else value
     details |= {name: value for name in _OTHERS.get(reason, ()) if (value := getattr(facts, name)) is not UNSET}
     if reason == "already_claimed":
         details.setdefault("deadline", None)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from ..core.commands import AnyCommand, Consume, CreatePool, JoinLine, PlaceHold, Ttl
+from ..core.commands import AnyCommand, Consume, CreatePool, JoinLine, PlaceHold, ReturnToPool, Ttl
 from ..core.face_legs import FaceLeg
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, Leg, Slot
@@ -23,6 +23,7 @@ from ..kernel.normalise import span
 from ..kernel.times import datetime_of, is_in_calendar, moment
 from ..operations import OPERATIONS, Operation
 from ..wire.batches import DOCUMENTS
+from ..wire.fields import decoder
 
 USE_THE_BUDGET: Final = "use hold and consume of the budget itself"
 _NOT_SENT: Final = frozenset(
@@ -59,6 +60,8 @@ def command_json(
     elif isinstance(command, JoinLine):
         (leg,) = found.pop("legs")
         found |= {"pool": leg.pool, "quantity": leg.quantity}
+    elif isinstance(command, ReturnToPool):
+        found.pop("force", None)  # it is always forced
     for field, normalised in _SPANS:
         if found.get(field) is not None:
             found[field] = seconds(found[field], field)
@@ -140,7 +143,7 @@ def instant(value: Slot | datetime | None, field: str) -> str | None:
         return None
     slot = moment(value, field)
     if type(slot) is not int or not is_in_calendar(slot):
-        raise invalid(field, f"{field}_malformed", "must be a slot or an aware datetime")
+        raise invalid(field, f"{field}_malformed", "must be an aware datetime, or a slot before the year 10000")
     return datetime_of(slot).isoformat()
 
 
@@ -159,7 +162,7 @@ def _part(id: str) -> str:
 OPERATION: Final[dict[str, Operation]] = {operation.name: operation for operation in OPERATIONS}
 _PATHS: Final = {name: re.sub(r"{\w+}", "%s", operation.path) for name, operation in OPERATION.items()}
 READ: Final = {
-    name: msgspec.json.Decoder(operation.answer).decode
+    name: decoder(operation.answer).decode
     for name, operation in OPERATION.items()
     if operation.media == "application/json"
 }

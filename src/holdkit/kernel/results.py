@@ -106,7 +106,7 @@ class Hold:
     @property
     def legs(self) -> tuple[HeldLeg, ...]:
         """The units that it has of each pool."""
-        labels = {leg.pool: leg.label for leg in self._request if isinstance(leg, FaceLeg) and leg.label}
+        labels = named_keys(self._request)
         return tuple(
             [
                 HeldLeg(
@@ -315,6 +315,11 @@ def shown_record(stored: StoredRecord, *, replayed: bool = False) -> Record:
 def requested_legs(hold: object) -> tuple[Leg, ...]:
     """Return the legs of the request that placed a hold, if this is a `Hold` that knows them."""
     return _request_of(hold) if type(hold) is Hold else ()
+
+
+def named_keys(request: Iterable[Leg]) -> dict[str, str]:
+    """Return the names of the keys and items that the legs of a request have, by pool."""
+    return {leg.pool: leg.label for leg in request if isinstance(leg, FaceLeg) and leg.label}
 
 
 def _amount_of(leg: HeldLeg, state: State) -> str:

@@ -86,11 +86,13 @@ def with_times(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_datetimes(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `with_times` gave, after a way as JSON: with tuples and datetimes again."""
+    """Return what `with_times` gave, from what `without_slots` made of it, after a way as JSON: lists are tuples again."""
     shown = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     for slot, at in _TIMES.values():
-        if slot in fields and at in fields:
-            shown[at] = datetime_of(fields[slot])
+        sent = "deadline" if at == "deadline_at" else at
+        if sent in fields:
+            time = None if fields[sent] is None else datetime.fromisoformat(fields[sent])
+            shown[slot], shown[at] = moment(time), time
     return shown
 
 

@@ -69,8 +69,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     @property
     def takes_ticket(self) -> bool:
         """Whether the header Holdkit-Ticket may name the hold."""
-        named = self.path.startswith(("/v1/holds/{hold}/", "/v1/claims/{claim}/")) and self.changes
-        return named or self.path.startswith("/v1/holds/{hold}/place")
+        named = self.path.startswith("/v1/holds/{hold}/")
+        return named and (self.changes or self.path.startswith("/v1/holds/{hold}/place"))
 
 
 def without_windows(reasons: Iterable[Reason]) -> tuple[Reason, ...]:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from ..wire.fields import NO_TIME
 from ..wire.problems import Problem
 from .http_settings import Requests
 from .request import Receive
@@ -190,6 +191,8 @@ def _invalid_field(error: msgspec.ValidationError, prefix: str = "") -> Problem:
         if "missing" in message
         else "field_malformed"
     )
+    if "datetime" in message:
+        message = NO_TIME
     shown = message[:200].encode("ascii", "backslashreplace").decode()
     return Problem(400, "invalid_request", shown, field=field, code=code)
 

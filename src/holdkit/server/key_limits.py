@@ -247,22 +247,20 @@ RULES: Final[dict[str, Rule]] = {
     "batch": Rule("", _each_command),
     **dict.fromkeys(("journal", "cursor", "show_cursor", "events", "overview"), Rule("read")),
     **dict.fromkeys(
-        ("list_claims", "show_claim", "list_items", "item_states", "list_seats", "read_windows"), Rule("read")
+        ("list_claims", "show_claim", "list_items", "show_items", "list_seats", "read_windows"), Rule("read")
     ),
     **dict.fromkeys(("list_sagas", "show_saga", "list_budgets", "show_budget", "budget_usage"), Rule("read")),
     **dict.fromkeys(("list_records", "show_record"), Rule("read")),
     **dict.fromkeys(("show_faces", "list_names", "show_calendar", "list_windows", "list_resources"), Rule("read")),
     "move_cursor": Rule("move_cursor"),
     "put_record": Rule("put_record"),
-    **dict.fromkeys(("claim", "reserve_items", "best_items", "budget_hold"), Rule("hold")),
+    **dict.fromkeys(("claim", "hold_items", "hold_seats", "budget_hold"), Rule("hold")),
     "budget_consume": Rule("consume"),
-    **dict.fromkeys(("confirm_claim", "finalize_items", "budget_confirm"), Rule("confirm")),
-    **dict.fromkeys(("release_claim", "release_items"), Rule("release")),
-    "extend_claim": Rule("extend"),
-    "forget_claim": Rule("return"),
-    "add_items": Rule("create_pool"),
+    **dict.fromkeys(("confirm_items", "budget_confirm"), Rule("confirm")),
+    "release_items": Rule("release"),
+    **dict.fromkeys(("add_items", "add_seats"), Rule("create_pool")),
     "remove_seats": Rule("remove_pool"),
-    "reopen_items": Rule("return_to_pool"),
+    **dict.fromkeys(("free_claim", "free_items"), Rule("return_to_pool")),
     "budget_resize": Rule("resize_pool"),
     "windows": Rule("", _windows),
 }

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..core.model import DAY, Slot
 from ..core.validation import invalid, text
-from ..kernel.times import datetime_of
+from ..wire.fields import at
 from ..wire.keys import KeyInfo, Scope
 
 SCOPES: Final[tuple[Scope, ...]] = ("read", "hold", "admin")
@@ -160,12 +160,12 @@ def shown(key: StoredKey, now: Slot, used: Slot | None = None) -> KeyInfo:
         scope=key.scope,
         name=key.name,
         state=state_of(key, now),
-        made_at=datetime_of(key.made_at),
+        made_at=at(key.made_at),
         pools=key.pools,
         verbs=key.verbs,
-        expires_at=datetime_of(key.expires_at),
-        revoked_at=datetime_of(key.revoked_at),
-        used_at=datetime_of(used),
+        expires_at=at(key.expires_at),
+        revoked_at=at(key.revoked_at),
+        used_at=at(used),
     )
 
 

@@ -29,7 +29,18 @@ from typing import Any, Final, NamedTuple
 from ..wire.batches import Batch
 from ..wire.history import PoolHistoryBody
 from ..wire.holds import NewConsume, NewHoldInLine
-from ..wire.items import MAX_SEATS, AddItems, BestItems, EndItems, ReadItems, RemoveSeats, ReopenItems, ReserveItems
+from ..wire.items import (
+    MAX_SEATS,
+    AddItems,
+    AddSeats,
+    ConfirmItems,
+    FreeItems,
+    HoldItems,
+    HoldSeats,
+    ReadItems,
+    ReleaseItems,
+    RemoveSeats,
+)
 from ..wire.problems import Problem
 from ..wire.windows import ReadWindows, Windowed
 from .http_settings import KIB
@@ -168,9 +179,8 @@ def cost_of(body: object, size: int) -> Cost:
     count = _ELEMENTS.get(kind)
     elements = 0 if count is None else count(body)
     # a count is the only cost that is a number in the body; it is not checked yet, and the kernel refuses one that is out of bounds
-    commands = min(max(1, body.count), MAX_SEATS) if isinstance(body, BestItems) else max(1, elements)
-    searched = kind in _SEARCHING or (isinstance(body, AddItems) and bool(body.seats))
-    return Cost(commands, elements, commands + (SEARCH_TOKENS if searched else 0) + size // BYTES_PER_TOKEN)
+    commands = min(max(1, body.count), MAX_SEATS) if isinstance(body, HoldSeats) else max(1, elements)
+    return Cost(commands, elements, commands + (SEARCH_TOKENS if kind in _SEARCHING else 0) + size // BYTES_PER_TOKEN)
 
 
 def _commands(commands: Iterable[Any]) -> int:
@@ -181,15 +191,17 @@ def _commands(commands: Iterable[Any]) -> int:
     return elements
 
 
-_SEARCHING: Final = frozenset((BestItems, RemoveSeats))
+_SEARCHING: Final = frozenset((HoldSeats, AddSeats, RemoveSeats))
 _ELEMENTS: Final[dict[type[Any], Callable[[Any], int]]] = {
     Batch: lambda body: _commands(body.commands),
     Windowed: lambda body: _commands(body.commands),
     NewHoldInLine: lambda body: len(body.legs or ()),
     NewConsume: lambda body: len(body.legs or ()),
-    AddItems: lambda body: len(body.ids or body.seats or ()),
-    **dict.fromkeys((ReopenItems, ReserveItems, ReadItems), lambda body: len(body.ids)),
-    **dict.fromkeys((EndItems, RemoveSeats), lambda body: len(body.ids or ())),
+    AddSeats: lambda body: len(body.seats),
+    **dict.fromkeys(
+        (AddItems, HoldItems, ConfirmItems, ReleaseItems, FreeItems, ReadItems), lambda body: len(body.ids)
+    ),
+    RemoveSeats: lambda body: len(body.ids or ()),
     **dict.fromkeys((ReadWindows, PoolHistoryBody), lambda body: len(body.pools)),
 }
 """The elements that a body has. Bodies that are not listed cost one token, and those of their bytes."""

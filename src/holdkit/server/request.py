@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..core.codec import is_ticket, read_ticket
 from ..core.model import Slot
 from ..faces._async.kernel import AsyncKernel
-from ..wire.fields import at, encode
+from ..wire.fields import Time, at, encode
 from ..wire.headers import retry_key
 from ..wire.keys import Scope as KeyScope
 from ..wire.problems import Problem
@@ -177,7 +176,7 @@ class Request:
             self.running.admission.rates.charge(self.caller.id, self.caller.tenant, self.paid, cost)
         self.paid = cost
 
-    def now(self, *seen: Slot | None) -> datetime:
+    def now(self, *seen: Slot | None) -> Time:
         """The engine's time, but not before the slots that the answer has `seen`."""
         latest = self.caller.kernel._executor.now()
         for slot in seen:

@@ -27,7 +27,7 @@ from ..kernel._async.executor import AsyncExecutor
 from ..wire.batches import DOCUMENTS, Batch
 from ..wire.budgets import BudgetConsume, BudgetHold, BudgetSet
 from ..wire.claims import NewClaim
-from ..wire.items import AddItems, BestItems, ReserveItems
+from ..wire.items import AddItems, AddSeats, HoldItems, HoldSeats
 from ..wire.journal import MoveCursor
 from ..wire.problems import Problem
 from ..wire.records import PutRecordBody
@@ -46,7 +46,7 @@ RETRY_AFTER_SECONDS: Final = 30.0
 
 GROWING: Final = (
     *(DOCUMENTS[verb].__bases__[0] for verb, kind in COMMANDS.items() if kind.stores),
-    *(NewClaim, AddItems, ReserveItems, BestItems, BudgetHold, BudgetConsume, BudgetSet),
+    *(NewClaim, AddItems, AddSeats, HoldItems, HoldSeats, BudgetHold, BudgetConsume, BudgetSet),
 )
 """Bodies that store something new: those of the routes of commands that do, and those of faces."""
 

@@ -15,6 +15,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from ..wire.fields import schema_of_time
+
 REF: Final = "#/components/schemas/{name}"
 
 
@@ -89,4 +91,6 @@ def hook(kind: type) -> dict[str, Any]:
     """The schema of a type that msgspec does not know."""
     if kind is msgspec.Raw:
         return {"type": "object"}
+    if (time := schema_of_time(kind)) is not None:
+        return time
     raise NotImplementedError(kind)

@@ -138,25 +138,25 @@ class Shopper:
             self._cancel_when_full(pool)
 
     def _take_seats(self, who: str) -> None:
-        """Reserve two or three adjacent seats."""
+        """Hold two or three adjacent seats."""
         first = self._dice.randrange(len(SEATS) - 3)
         wanted = SEATS[first : first + self._dice.randint(2, 3)]
-        status, hold = self._call("POST", "/v1/items/reserve", {"ids": wanted, "ttl": 30, "actor": who})
+        status, hold = self._call("POST", "/v1/items/hold", {"ids": wanted, "ttl": 30, "actor": who})
         if status == 201:
             self._think(2.0, 10.0)
             if self._dice.random() < 0.6:
-                self._call("POST", "/v1/items/finalize", {"hold": hold["id"], "token": hold["token"], "actor": who})
+                self._call("POST", f"/v1/holds/{hold['id']}/confirm", {"token": hold["token"], "actor": who})
                 self._paid.append((hold["id"], hold["token"], "seats"))
         if len(self._paid) > 6:
             self._cancel_something()
 
     def _claim_name(self, who: str) -> None:
         name = f"guest{self._dice.randint(1, 400)}@example.org"
-        status, claim = self._call("POST", "/v1/claims", {"type": "email", "value": name, "ttl": 60, "actor": who})
+        status, hold = self._call("POST", "/v1/claims", {"type": "email", "value": name, "ttl": 60, "actor": who})
         self._think(1.0, 4.0)
         if status == 201 and self._dice.random() < 0.7:
-            body = {"token": claim["token"], "entity": who, "actor": who}
-            self._call("POST", f"/v1/claims/{claim['id']}/confirm", body)
+            body = {"token": hold["token"], "entity": who, "actor": who}
+            self._call("POST", f"/v1/holds/{hold['id']}/confirm", body)
 
     def _cancel_when_full(self, pool: str) -> None:
         """Cancel some orders when a pool is nearly sold out, so that there is always activity."""

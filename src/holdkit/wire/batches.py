@@ -114,7 +114,7 @@ class BatchReturn(Return, tag="return", tag_field="type", kw_only=True):
 
 
 class BatchReturnToPool(ReturnToPool, tag="return_to_pool", tag_field="type", kw_only=True):
-    """See `POST /v1/pools/{pool}/return`."""
+    """See `POST /v1/pools/{pool}/free`."""
 
     op: OwnKey = None
     id: PoolId

@@ -7,10 +7,8 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import Meta, Struct
 
 from ..core.commands import Overage
-from ..core.model import Slot
 from ..faces.allowances import Usage
-from ..kernel.times import moment
-from .fields import Body, Span, Time, Token, Total
+from .fields import Body, Span, Time, Token, Total, at
 
 Spent: TypeAlias = Annotated[
     int | dict[str, int], Meta(description="an amount if there is one budget, otherwise amounts by budget")
@@ -100,9 +98,7 @@ class UsageAnswer(Struct):
 
     budget: str
     per: str
-    opens_slot: Slot
     opens: Time
-    closes_slot: Slot
     closes: Time
     total: int
     held: int
@@ -122,10 +118,8 @@ def usage_answer(usage: Usage) -> UsageAnswer:
     return UsageAnswer(
         usage.budget,
         usage.per,
-        moment(usage.opens),
-        usage.opens,
-        moment(usage.closes),
-        usage.closes,
+        at(usage.opens),
+        at(usage.closes),
         usage.total,
         usage.held,
         usage.consumed,

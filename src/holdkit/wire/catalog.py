@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ..core.model import Slot
 from ..core.pages import Page
 from ..faces.catalog import FaceName, Present, StoredResource, StoredRoom, StoredWindow
 from ..kernel.pool import Pool
@@ -71,8 +69,7 @@ class CellAnswer(Struct):
     held: Held
     consumed: Consumed
     available: Annotated[int, Meta(description="0 once it is over")]
-    closes: Time | None
-    closes_slot: Annotated[Slot | None, Meta(description="when it is over, and can no longer be held")]
+    closes: Annotated[Time | None, Meta(description="when it is over, and can no longer be held")]
 
 
 class RoomAnswer(Struct):
@@ -98,9 +95,7 @@ class StoredWindowAnswer(Struct):
     budget: Annotated[Name, Meta(description="empty for a rate")]
     per: Annotated[str, Meta(description="day, week, month, year, or a length such as 60s")]
     opens: Time
-    opens_slot: Slot
     closes: Time | None
-    closes_slot: Slot | None
     pool: str
     total: int
     held: Held
@@ -127,7 +122,6 @@ class ResourceAnswer(Struct):
     consumed: int
     available: int
     closes: Time | None
-    closes_slot: Slot | None
 
 
 class ResourcePage(Struct):
@@ -138,7 +132,7 @@ class ResourcePage(Struct):
     server_time: Time
 
 
-def calendar_page(rooms: Page[StoredRoom], now: datetime) -> CalendarPage:
+def calendar_page(rooms: Page[StoredRoom], now: Time) -> CalendarPage:
     """Rooms as a document."""
     items = [
         RoomAnswer(one.room, [_cell(cell.key, cell.pool, now) for cell in one.cells], not one.more) for one in rooms
@@ -146,16 +140,16 @@ def calendar_page(rooms: Page[StoredRoom], now: datetime) -> CalendarPage:
     return CalendarPage(items, rooms.reached, now)
 
 
-def _cell(key: str, pool: Pool, now: datetime) -> CellAnswer:
+def _cell(key: str, pool: Pool, now: Time) -> CellAnswer:
     available = 0 if pool.closes is not None and pool.closes <= now else pool.available
-    return CellAnswer(key, pool.id, pool.total, pool.held, pool.consumed, available, pool.closes, pool.raw.closes)
+    return CellAnswer(key, pool.id, pool.total, pool.held, pool.consumed, available, at(pool.closes))
 
 
-def window_page(windows: Page[StoredWindow], now: datetime) -> StoredWindowPage:
+def window_page(windows: Page[StoredWindow], now: Time) -> StoredWindowPage:
     """Windows as a document."""
     items = [
         StoredWindowAnswer(
-            one.client, one.budget, one.per, at(one.opens), one.opens, one.pool.closes, one.pool.raw.closes,
+            one.client, one.budget, one.per, at(one.opens), at(one.pool.closes),
             one.pool.id, one.pool.total, one.pool.held, one.pool.consumed, one.pool.available,
         )
         for one in windows
@@ -163,12 +157,12 @@ def window_page(windows: Page[StoredWindow], now: datetime) -> StoredWindowPage:
     return StoredWindowPage(items, windows.reached, now)
 
 
-def resource_page(resources: Page[StoredResource], now: datetime) -> ResourcePage:
+def resource_page(resources: Page[StoredResource], now: Time) -> ResourcePage:
     """Resources as a document."""
     items = [
         ResourceAnswer(
             one.key, one.window, one.pool.id, one.pool.total, one.pool.held, one.pool.consumed, one.pool.available,
-            one.pool.closes, one.pool.raw.closes,
+            at(one.pool.closes),
         )
         for one in resources
     ]  # fmt: skip

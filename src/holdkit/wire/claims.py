@@ -1,56 +1,34 @@
-"""Claims: unique keys. A token is only in the answer that creates it."""
+"""Claims: unique keys. What takes a key is a hold: its document has the token."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from ..core.model import Slot, State
+from ..core.model import State
 from ..faces.claim import Claim
-from ..kernel.results import Hold
-from .fields import Body, Force, Limit, Span, Tenant, Time, Token, at
-from .holds import HoldNow
+from .fields import Body, Limit, Span, Tenant, Time, Token, at
 
 
 class NewClaim(Body, kw_only=True):
-    """Reserve a unique key."""
+    """Hold a unique key."""
 
     type: str
     value: str
     ttl: Span
     token: Annotated[
-        Token, Meta(description="your own token: while the claim is held, the same owner gets the same claim")
+        Token, Meta(description="your own token: while the key is held, the same token gets the same hold")
     ] = None
     metadata: dict[str, Any] | None = None
 
 
-class ConfirmClaim(Body, kw_only=True):
-    """Give the key to an entity permanently."""
+class FreeClaim(Body, kw_only=True):
+    """Free a confirmed key, by its name. It is recorded as forced."""
 
-    entity: str
-    token: Token = None
-
-
-class EndClaim(Body, kw_only=True):
-    """Release a key."""
-
-    token: Token = None
-
-
-class ForgetClaim(EndClaim, kw_only=True):
-    """Free a confirmed key."""
-
-    force: Force = False
-
-
-class ExtendClaim(Body, kw_only=True):
-    """Move the deadline to a later time."""
-
-    token: Token = None
-    by: Span | None = None
-    ttl: Span | None = None
+    type: str
+    value: str
+    reason: str
 
 
 class ClaimsQuery(Struct, forbid_unknown_fields=True):
@@ -74,28 +52,17 @@ class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
     value: str
     state: State
     hold: str | None
-    deadline: Slot | None
-    deadline_at: Time | None
+    deadline: Time | None
     entity: str | None
-    held_slot: Slot | None
     held_at: Time | None
-    ended_slot: Slot | None
     ended_at: Time | None
     correlation_id: str | None
     fence: int
     version: int
     combined: Annotated[bool, Meta(description="whether its hold has other legs too")]
     tenant: Tenant = None
-    token: str | None = None
-    ticket: str | None = None
     replayed: bool = False
     server_time: Time
-
-
-class NewClaimAnswer(ClaimAnswer, kw_only=True, omit_defaults=True):
-    """A claim that was just held, with its hold as `POST /v1/holds` answers it."""
-
-    granted: HoldNow
 
 
 class ClaimPage(Struct):
@@ -106,39 +73,25 @@ class ClaimPage(Struct):
     server_time: Time
 
 
-def claim_answer(claim: Claim, now: datetime, *, replayed: bool = False, with_tenant: bool = False) -> ClaimAnswer:
+def claim_answer(claim: Claim, now: Time, *, replayed: bool = False, with_tenant: bool = False) -> ClaimAnswer:
     """Return a claim as a document."""
-    return ClaimAnswer(
-        **_fields(claim), replayed=replayed, tenant=claim.tenant if with_tenant else None, server_time=now
-    )
-
-
-def new_claim_answer(claim: Claim, hold: Hold, now: datetime, granted: HoldNow) -> NewClaimAnswer:
-    """Return a claim that was just held as a document, with its token."""
-    return NewClaimAnswer(
-        **_fields(claim), replayed=hold.replayed, token=hold.token, ticket=hold.ticket, server_time=now, granted=granted
-    )
-
-
-def _fields(claim: Claim) -> dict[str, Any]:
     row = claim.raw.hold
-    deadline, held_at, ended_at = (None, None, None) if row is None else (row.deadline, row.held_at, row.ended_at)
-    return {
-        "id": claim.id,
-        "key": claim.key,
-        "type": claim.type,
-        "value": claim.value,
-        "state": claim.state,
-        "hold": claim.hold,
-        "deadline": deadline,
-        "deadline_at": None if deadline is None else at(deadline),
-        "entity": claim.entity,
-        "held_slot": held_at,
-        "held_at": None if held_at is None else at(held_at),
-        "ended_slot": ended_at,
-        "ended_at": None if ended_at is None else at(ended_at),
-        "correlation_id": None if row is None else row.correlation_id,
-        "fence": claim.fence,
-        "version": claim.raw.pool.version if row is None else row.version,
-        "combined": claim.combined,
-    }
+    return ClaimAnswer(
+        id=claim.id,
+        key=claim.key,
+        type=claim.type,
+        value=claim.value,
+        state=claim.state,
+        hold=claim.hold,
+        deadline=None if row is None else at(row.deadline),
+        entity=claim.entity,
+        held_at=None if row is None else at(row.held_at),
+        ended_at=None if row is None else at(row.ended_at),
+        correlation_id=None if row is None else row.correlation_id,
+        fence=claim.fence,
+        version=claim.raw.pool.version if row is None else row.version,
+        combined=claim.combined,
+        replayed=replayed,
+        tenant=claim.tenant if with_tenant else None,
+        server_time=now,
+    )

@@ -7,25 +7,85 @@ that each limit is defined once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, overload
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.json import Decoder
 
 from ..core.model import MAX_QUANTITY, Slot
 from ..core.outcomes import Position
-from ..kernel.times import datetime_of
+from ..core.validation import invalid
+from ..kernel.times import LAST, moment
+
+T = TypeVar("T")
 
 encode: Final = msgspec.json.Encoder(enc_hook=str).encode
+LAST_SLOT: Final[Slot] = moment(LAST)
+"""The last moment of the calendar."""
+
+
+class Time(datetime):
+    """A time in an answer: RFC 3339 in UTC, always with six digits. (msgspec would leave out digits that are 0, so it asks `encode` for
+    the text of this type, and `decoder` reads it.)"""
+
+    def __str__(self) -> str:
+        return f"{self.isoformat(timespec='microseconds')[:-6]}Z"
+
+
+_EPOCH: Final = Time(1970, 1, 1, tzinfo=UTC)
+
+
+@overload
+def at(when: Slot | datetime) -> Time: ...
+
+
+@overload
+def at(when: Slot | datetime | None) -> Time | None: ...
 
 
 @lru_cache(maxsize=64)
-def at(slot: Slot) -> datetime:
-    """A slot as a datetime; one beyond the calendar becomes its last moment. Cached, because the commands of a batch share a
-    few slots."""
-    return datetime_of(slot)
+def at(when: Slot | datetime | None) -> Time | None:
+    """Return a slot or a datetime as answers have it; one beyond the calendar, as simulated clocks have, becomes its last moment.
+    Cached, because the commands of a batch share a few slots."""
+    if when is None:
+        return None
+    return _EPOCH + timedelta(microseconds=min(moment(when), LAST_SLOT))
+
+
+def decoder(kind: type[T]) -> Decoder[T]:
+    """Return a decoder of documents: make each once, because msgspec crashes if two threads use a type for the first time at once."""
+    return Decoder(kind, dec_hook=_decoded)
+
+
+def _decoded(kind: type, value: Any) -> Any:
+    if kind is Time:
+        return Time.fromisoformat(value)
+    raise NotImplementedError(kind)
+
+
+def schema_of_time(kind: type) -> dict[str, Any] | None:
+    """Return the JSON schema of a time in an answer; None for another type."""
+    return _TIME_SCHEMA if kind is Time else None
+
+
+_TIME_SCHEMA: Final = {
+    "type": "string",
+    "format": "date-time",
+    "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$",
+}
+
+
+def read_moment(text: str | None, field: str) -> datetime | None:
+    """Return a time of a query string; raises `InvalidRequest`."""
+    if text is None:
+        return None
+    try:
+        return msgspec.convert(text, Moment)
+    except msgspec.ValidationError:
+        raise invalid(field, f"{field}_malformed", NO_TIME) from None
 
 
 Quantity: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_QUANTITY})]
@@ -40,9 +100,19 @@ Span: TypeAlias = Annotated[
 Amounts: TypeAlias = Annotated[
     int | dict[str, int] | None, Meta(description="units of the only leg, or units by pool; null: all units")
 ]
-Time: TypeAlias = Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})]
-"""A time in an answer, always in UTC."""
-Moment: TypeAlias = Annotated[Time | Slot, Meta(description="RFC 3339, or a slot: microseconds since 1970, UTC")]
+Moment: TypeAlias = Annotated[
+    datetime, Meta(tz=True, description="RFC 3339 with a time zone, such as 2030-01-01T12:00:00Z")
+]
+"""A time in a request."""
+MomentText: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="RFC 3339 with a time zone, such as 2030-01-01T12:00:00Z",
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+"""A time in a query string, to be read by `read_moment`: msgspec would take a number for seconds."""
+NO_TIME: Final = "must be a time with a time zone, as in RFC 3339: 2030-01-01T12:00:00Z, from year 1 to 9999"
 Token: TypeAlias = Annotated[str | None, Meta(description="the token, from the answer that placed the hold")]
 Force: TypeAlias = Annotated[bool, Meta(description="act without the token; needs a reason, and scope admin")]
 PassLimits: TypeAlias = Annotated[

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Raw, Struct
 
 from ..core.commands import Overage
-from ..core.model import MAX_SLOT, SECOND, Slot, State, StoredHold
-from ..kernel.results import Hold, receipt_of
+from ..core.keyed import leg_name
+from ..core.model import MAX_SLOT, SECOND, State, StoredHold
+from ..kernel.results import Hold, named_keys, receipt_of, requested_legs
 from .fields import (
     Account,
     Amounts,
@@ -17,6 +18,7 @@ from .fields import (
     Force,
     Limit,
     Moment,
+    MomentText,
     PassLimits,
     PoolId,
     PositionText,
@@ -31,6 +33,7 @@ from .fields import (
 )
 
 _EMPTY: Final = Raw(b"{}")
+_NO_LABELS: Final[Mapping[str, str | None]] = {}
 
 
 class LegBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -161,8 +164,8 @@ class HoldsQuery(Struct, forbid_unknown_fields=True):
     entity: str | None = None
     actor: str | None = None
     account: str | None = None
-    placed_from: Moment | None = None
-    placed_to: Annotated[Moment | None, Meta(description="the first moment that is too late")] = None
+    placed_from: MomentText | None = None
+    placed_to: Annotated[MomentText | None, Meta(description="the first moment that is too late")] = None
     order: Literal["oldest", "newest"] = "oldest"
     after: Annotated[str, Meta(description="`next` of the page before this one, or the id of a hold")] = ""
     before: Annotated[
@@ -182,14 +185,17 @@ class LegAnswer(Struct, omit_defaults=True):
     """One leg of a hold."""
 
     pool: str
+    name: Annotated[
+        str,
+        Meta(
+            description="what the pool is called: its id, an item's id, `inn/double/2027-07-03` of a calendar; of a claim `type:value` "
+            "where the request named the key, and where holds are read or listed, else the claim's id"
+        ),
+    ]
     quantity: int
     held: int
     confirmed: int
     returned: int
-    label: Annotated[
-        str | None,
-        Meta(description="of a claim, its key: the pool is named by a hash; only where holds are read or listed"),
-    ] = None
 
 
 class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
@@ -198,14 +204,10 @@ class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
     id: str
     state: State
     legs: list[LegAnswer]
-    deadline: Slot | None
-    deadline_at: Time | None
+    deadline: Time | None
     fence: int
     entity: str | None
-    held_slot: Slot | None
-    """None while it waits in line."""
-    held_at: Time | None
-    ended_slot: Slot | None
+    held_at: Annotated[Time | None, Meta(description="null while it waits in line")]
     ended_at: Time | None
     reason: str | None
     actor: str | None
@@ -213,8 +215,7 @@ class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
     metadata: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
     version: int
     account: Account = None
-    joined_slot: Annotated[Slot | None, Meta(description="of a hold that waited in line: when it joined")] = None
-    joined_at: Time | None = None
+    joined_at: Annotated[Time | None, Meta(description="of a hold that waited in line: when it joined")] = None
     number: Annotated[int | None, Meta(description="its number in that line")] = None
     offer_ttl: Annotated[float | None, Meta(description="seconds for which the offer stands, or stood")] = None
     tenant: Tenant = None
@@ -236,12 +237,11 @@ class PlaceAnswer(Struct, kw_only=True):
 
     hold: str
     state: Annotated[State, Meta(description="waiting; or what became of the hold")]
-    ahead: Annotated[
-        int | None, Meta(description="how many wait in front of it, counted up to 1,000; null if it does not wait")
+    place: Annotated[
+        int | None,
+        Meta(description="1 is next; exact to 1,000, and 1001 for whoever is farther behind; null if it does not wait"),
     ]
-    number: Annotated[int | None, Meta(description="its number in the line; null if it never waited")]
-    deadline: Annotated[Slot | None, Meta(description="while it waits, when that ends")]
-    deadline_at: Time | None
+    deadline: Annotated[Time | None, Meta(description="while it waits, when that ends")]
     server_time: Time
 
 
@@ -262,59 +262,70 @@ class LinePage(Struct):
     server_time: Time
 
 
-def hold_answer(row: StoredHold, *, with_tenant: bool = False) -> HoldAnswer:
-    """A hold as a document."""
+def hold_answer(
+    row: StoredHold, *, with_tenant: bool = False, labels: Mapping[str, str | None] = _NO_LABELS
+) -> HoldAnswer:
+    """A hold as a document. `labels` are the keys of claims, by pool."""
     return HoldAnswer(
         id=row.id,
         state=row.state,
-        legs=[LegAnswer(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in row.legs],
-        deadline=row.deadline,
-        deadline_at=None if row.deadline is None else at(row.deadline),
+        legs=_legs(row, labels),
+        deadline=at(row.deadline),
         fence=row.fence,
         entity=row.entity,
-        held_slot=row.held_at,
-        held_at=None if row.held_at is None else at(row.held_at),
-        ended_slot=row.ended_at,
-        ended_at=None if row.ended_at is None else at(row.ended_at),
+        held_at=at(row.held_at),
+        ended_at=at(row.ended_at),
         reason=row.reason,
         actor=row.actor,
         correlation_id=row.correlation_id,
         metadata=_EMPTY if row.metadata is None else Raw(row.metadata.encode()),
         version=row.version,
         account=row.account,
-        joined_slot=row.joined_at,
-        joined_at=None if row.joined_at is None else at(row.joined_at),
+        joined_at=at(row.joined_at),
         number=row.number,
         offer_ttl=None if row.offer_ttl is None else row.offer_ttl / SECOND,
         tenant=row.tenant if with_tenant else None,
     )
 
 
-def hold_now(hold: Hold, now: datetime, show: ShowPosition, *, secret: bool, with_tenant: bool = False) -> HoldNow:
-    """A hold that a call just changed; with `secret`, including its token. Written out, because a batch makes up to a thousand
-    of them."""
+def _legs(row: StoredHold, labels: Mapping[str, str | None]) -> list[LegAnswer]:
+    return [
+        LegAnswer(
+            leg.pool, leg_name(leg.pool, labels.get(leg.pool)), leg.quantity, leg.held, leg.confirmed, leg.returned
+        )
+        for leg in row.legs
+    ]
+
+
+def hold_now(
+    hold: Hold,
+    now: Time,
+    show: ShowPosition,
+    *,
+    secret: bool,
+    with_tenant: bool = False,
+    labels: Mapping[str, str | None] = _NO_LABELS,
+) -> HoldNow:
+    """A hold that a call just changed; with `secret`, including its token. `labels` are the keys of claims that the call did not
+    name. Written out, because a batch makes up to a thousand of them."""
     row, done = hold.raw, receipt_of(hold)
     position = None if done is None else done.position
     return HoldNow(
         id=row.id,
         state=row.state,
-        legs=[LegAnswer(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in row.legs],
-        deadline=row.deadline,
-        deadline_at=None if row.deadline is None else at(row.deadline),
+        legs=_legs(row, {**named_keys(requested_legs(hold)), **labels}),
+        deadline=at(row.deadline),
         fence=row.fence,
         entity=row.entity,
-        held_slot=row.held_at,
-        held_at=None if row.held_at is None else at(row.held_at),
-        ended_slot=row.ended_at,
-        ended_at=None if row.ended_at is None else at(row.ended_at),
+        held_at=at(row.held_at),
+        ended_at=at(row.ended_at),
         reason=row.reason,
         actor=row.actor,
         correlation_id=row.correlation_id,
         metadata=_EMPTY if row.metadata is None else Raw(row.metadata.encode()),
         version=row.version,
         account=row.account,
-        joined_slot=row.joined_at,
-        joined_at=None if row.joined_at is None else at(row.joined_at),
+        joined_at=at(row.joined_at),
         number=row.number,
         offer_ttl=None if row.offer_ttl is None else row.offer_ttl / SECOND,
         tenant=row.tenant if with_tenant else None,
@@ -327,14 +338,12 @@ def hold_now(hold: Hold, now: datetime, show: ShowPosition, *, secret: bool, wit
     )
 
 
-def place_answer(row: StoredHold, place: int | None, now: datetime) -> PlaceAnswer:
+def place_answer(row: StoredHold, place: int | None, now: Time) -> PlaceAnswer:
     """A hold's place in line as a document."""
     return PlaceAnswer(
         hold=row.id,
         state=row.state,
-        ahead=None if place is None else place - 1,
-        number=row.number,
-        deadline=row.deadline,
-        deadline_at=None if row.deadline is None else at(row.deadline),
+        place=place,
+        deadline=at(row.deadline),
         server_time=now,
     )

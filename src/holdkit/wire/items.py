@@ -11,6 +11,7 @@ from ..faces.seating import Seat
 from .fields import Body, Limit, Span, Time, Token
 
 ItemIds: TypeAlias = Annotated[list[str], Meta(min_length=1, max_length=1_000)]
+HoldFor: TypeAlias = Annotated[Span | None, Meta(description="null: until the hold is ended")]
 MAX_SEATS: Final = 1_000
 """Seats that one request may take."""
 
@@ -28,10 +29,15 @@ class NewSeat(Seat, frozen=True, forbid_unknown_fields=True):
 
 
 class AddItems(Body, kw_only=True):
-    """Create items: by id, or seats with their places."""
+    """Create items."""
 
-    ids: ItemIds | None = None
-    seats: Annotated[list[NewSeat], Meta(min_length=1, max_length=1_000)] | None = None
+    ids: ItemIds
+
+
+class AddSeats(Body, kw_only=True):
+    """Create seats, or give existing ones another place."""
+
+    seats: Annotated[list[NewSeat], Meta(min_length=1, max_length=1_000)]
 
 
 class SeatsQuery(Struct, forbid_unknown_fields=True):
@@ -49,23 +55,24 @@ class RemoveSeats(Body, kw_only=True):
     ids: Annotated[ItemIds | None, Meta(description="null: all seats of the section")] = None
 
 
-class ReopenItems(Body, kw_only=True):
-    """Make spent items available again."""
+class FreeItems(Body, kw_only=True):
+    """Make confirmed items available again. It is recorded as forced."""
 
     ids: ItemIds
+    reason: str
 
 
-class ReserveItems(Body, kw_only=True):
-    """Reserve all of these items, or none."""
+class HoldItems(Body, kw_only=True):
+    """Hold all of these items, or none."""
 
     ids: ItemIds
-    ttl: Span | None = None
+    ttl: HoldFor
     token: Token = None
     metadata: dict[str, Any] | None = None
 
 
-class BestItems(Body, kw_only=True):
-    """Reserve the best free seats of a section."""
+class HoldSeats(Body, kw_only=True):
+    """Hold the best free seats of a section."""
 
     count: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_SEATS})]
     section: str
@@ -73,17 +80,21 @@ class BestItems(Body, kw_only=True):
     together: Annotated[
         bool | Literal["prefer"], Meta(description="neighbours only; neighbours if possible; or the best ones anywhere")
     ] = True
-    ttl: Span | None = None
+    ttl: HoldFor
     token: Token = None
     metadata: dict[str, Any] | None = None
 
 
-class EndItems(Body, kw_only=True):
-    """End the hold on some items: by its id, or by the ids of all of its items."""
+class ReleaseItems(Body, kw_only=True):
+    """Release the hold that has exactly these items."""
 
-    hold: str | None = None
-    ids: ItemIds | None = None
-    token: Token = None
+    ids: ItemIds
+    token: str
+
+
+class ConfirmItems(ReleaseItems, kw_only=True):
+    """Confirm the hold that has exactly these items."""
+
     entity: str | None = None
 
 

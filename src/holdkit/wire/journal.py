@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Raw, Struct
@@ -9,9 +10,8 @@ from msgspec import Meta, Raw, Struct
 from ..core.entries import Action, RefusedCommand
 from ..core.entries import Effect as Moved
 from ..core.keyed import CLAIMS
-from ..core.model import Slot
 from ..kernel.journal import JournalEntry, RawEntry
-from ..kernel.times import with_datetimes
+from ..kernel.times import with_datetimes, without_slots
 from .fields import AllTenants, Limit, PositionText, ShowPosition, Tenant, Time, Version, at
 from .pools import PoolAnswer, pool_answer
 
@@ -131,7 +131,6 @@ class EntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     position: PositionText
     cursor: str
     action: ActionName
-    slot: Slot
     at: Time
     subject: str
     actor: Annotated[str | None, Meta(description="who made the change, as the caller says")]
@@ -187,7 +186,6 @@ def entry_answer(
         position=show(raw.position),
         cursor=cursor,
         action=stored.action.value,
-        slot=stored.slot,
         at=at(stored.slot),
         subject=stored.subject,
         actor=stored.actor,
@@ -198,7 +196,7 @@ def entry_answer(
         forced=stored.forced,
         part=stored.part,
         pools=[_effect(effect, labels=labels) for effect in stored.effects],
-        before=raw.before,
+        before=_shown(raw.before),
         after=_shown(raw.after),
         refused=None if stored.refused is None else _refused(stored.refused),
         trace=stored.trace,
@@ -230,8 +228,9 @@ def _refused(refused: RefusedCommand) -> RefusedAnswer:
 
 
 def _shown(fields: dict[str, Any]) -> dict[str, Any]:
-    metadata = fields.get("metadata")
-    return fields | {"metadata": Raw(metadata.encode())} if isinstance(metadata, str) else fields
+    shown = {name: at(value) if isinstance(value, datetime) else value for name, value in without_slots(fields).items()}
+    metadata = shown.get("metadata")
+    return shown | {"metadata": Raw(metadata.encode())} if isinstance(metadata, str) else shown
 
 
 class EntryPage(Struct):
@@ -275,7 +274,7 @@ class KeptCursor(Struct):
     cursor: str
     follower: Annotated[str, Meta(description="the id of the process that stored it, if it gave one")]
     version: int
-    slot: Slot
+    at: Annotated[Time, Meta(description="when it was stored")]
     generation: Annotated[str, Meta(description="the generation of the journal in which the cursor was made")]
     server_time: Time
 

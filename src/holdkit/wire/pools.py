@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
@@ -50,10 +49,10 @@ class PoolEnd(Body, kw_only=True):
 
 
 class ReturnToPool(Body, kw_only=True):
-    """Return consumed units whose holds are no longer kept."""
+    """Make consumed units available again whose holds are no longer kept. It is recorded as forced."""
 
     quantity: Quantity
-    force: Annotated[bool, Meta(description="must be true, with a reason, because no token is checked")] = False
+    reason: str
     account: Annotated[str | None, Meta(description="whose units; null: those of holds without an account")] = None
 
 
@@ -133,7 +132,7 @@ def pool_answer(pool: Pool, *, with_tenant: bool = False) -> PoolAnswer:
     return PoolAnswer(**_fields(pool, with_tenant))
 
 
-def pool_now(pool: Pool, now: datetime, *, with_tenant: bool = False) -> PoolNow:
+def pool_now(pool: Pool, now: Time, *, with_tenant: bool = False) -> PoolNow:
     """One pool, and the time of the answer."""
     return PoolNow(**_fields(pool, with_tenant), server_time=now)
 

@@ -13,11 +13,10 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from .. import errors
-from ..core.model import Slot
 from ..core.outcomes import Shortfall
+from ..kernel.answers import TIMES
 from ..kernel.hints import in_words_of
-from ..kernel.times import moment
-from .fields import Time, encode
+from .fields import Time, at, encode
 
 plain = errors.plain
 
@@ -32,13 +31,10 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     subject: Annotated[str, Meta(description="what the refusal is about: the id of a pool, hold, key or record")] = ""
     in_use: int | UnsetType | None = UNSET
-    now: Slot | UnsetType | None = UNSET
-    now_at: Time | UnsetType | None = UNSET
+    now: Time | UnsetType | None = UNSET
     max_lifetime: Annotated[float | UnsetType | None, Meta(description="in seconds")] = UNSET
-    ended_slot: Slot | UnsetType | None = UNSET
     ended_at: Time | UnsetType | None = UNSET
-    deadline: Slot | UnsetType | None = UNSET
-    deadline_at: Time | UnsetType | None = UNSET
+    deadline: Time | UnsetType | None = UNSET
     left: int | UnsetType | None = UNSET
     version: int | UnsetType | None = UNSET
     waiting: Annotated[int | UnsetType | None, Meta(description="how many wait in the line")] = UNSET
@@ -256,19 +252,7 @@ def facts(refused: errors.Refused) -> dict[str, Any]:
         given["subject"] = str(refused.subject)
     if "max_lifetime" in given:
         given["max_lifetime"] = given["max_lifetime"].total_seconds()
-    for name in _TIMES.keys() & given.keys():
-        slot, at = _TIMES[name]
-        value = given.pop(name)
-        given |= {slot: moment(value), at: value}
-    return given
-
-
-_TIMES: Final = {
-    "now": ("now", "now_at"),
-    "ended_at": ("ended_slot", "ended_at"),
-    "deadline": ("deadline", "deadline_at"),
-}
-"""The names that a time of a refusal has in documents: as a slot, and as a datetime."""
+    return given | {name: at(given[name]) for name in TIMES & given.keys()}
 
 
 _NOT_COPIED: Final = ("subject",)

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ..core.model import Slot
 from .fields import Body, Limit, Time, Version
 
 
@@ -34,7 +33,6 @@ class RecordAnswer(Struct, kw_only=True, omit_defaults=True):
     id: str
     body: str
     version: int
-    slot: Slot
     at: Time
     replayed: bool = False
 

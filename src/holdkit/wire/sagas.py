@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
-from ..core.model import Slot
 from ..faces.saga_records import SagaError, SagaEvent, SagaRecord
 from ..faces.saga_steps import Phase
-from ..kernel.times import moment
-from .fields import Body, Limit, Time
+from .fields import Body, Limit, Time, at
 
 
 class SagasQuery(Struct, forbid_unknown_fields=True):
@@ -49,7 +46,6 @@ class SagaHistoryQuery(Struct, forbid_unknown_fields=True):
 class SagaEventAnswer(Struct, kw_only=True):
     """What one journal entry says of a saga."""
 
-    slot: Slot
     at: Time
     phase: Phase
     attempt: int
@@ -85,11 +81,8 @@ class SagaAnswer(Struct, kw_only=True):
     intent: Any
     result: Any
     resolved: Annotated[str | None, Meta(description="the reason an operator gave for ending it")]
-    begun_slot: Slot
     begun_at: Time
-    since_slot: Slot
     since: Time
-    leased_until_slot: Slot
     leased_until: Time | None
     server_time: Time
 
@@ -102,7 +95,7 @@ class SagaPage(Struct):
     server_time: Time
 
 
-def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:
+def saga_answer(saga: SagaRecord, now: Time) -> SagaAnswer:
     """A saga as a document."""
     return SagaAnswer(
         id=saga.id,
@@ -116,16 +109,13 @@ def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:
         intent=saga.intent,
         result=saga.result,
         resolved=saga.resolved,
-        begun_slot=moment(saga.begun_at),
-        begun_at=saga.begun_at,
-        since_slot=moment(saga.since),
-        since=saga.since,
-        leased_until_slot=0 if saga.leased_until is None else moment(saga.leased_until),
-        leased_until=saga.leased_until,
+        begun_at=at(saga.begun_at),
+        since=at(saga.since),
+        leased_until=at(saga.leased_until),
         server_time=now,
     )
 
 
 def saga_event_answer(event: SagaEvent) -> SagaEventAnswer:
     """An event of a saga as a document."""
-    return SagaEventAnswer(**asdict(event), slot=moment(event.at))
+    return SagaEventAnswer(**{**asdict(event), "at": at(event.at)})

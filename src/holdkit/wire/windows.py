@@ -14,8 +14,8 @@ from .pools import PoolAnswer, PoolNow
 class WindowLeg(LegBody, forbid_unknown_fields=True, omit_defaults=True):
     """A leg on the pool of one window; or, beside such legs, units of another pool, a claim's key, or an item."""
 
-    opens: Annotated[Time | None, Meta(description="the leg is granted from this time on")] = None
-    closes: Annotated[Time | None, Meta(description="and before this time; otherwise window_closed")] = None
+    opens: Annotated[Moment | None, Meta(description="the leg is granted from this time on")] = None
+    closes: Annotated[Moment | None, Meta(description="and before this time; otherwise window_closed")] = None
 
 
 WindowLegs: TypeAlias = Annotated[list[WindowLeg], Meta(min_length=1, max_length=1_000)]

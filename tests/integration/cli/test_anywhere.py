@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_a_line_is_joined_seen_and_left() -> None:
     assert told(HoldNow, "release", tickets[0].ticket).state == "released"
     assert refusal("release", tickets[1].id).reason == "not_owner"
     told(HoldNow, "release", tickets[1].id, "--force", "--reason", "asked twice")
-    assert told(PlaceAnswer, "place", tickets[2].ticket).ahead == 0
+    assert told(PlaceAnswer, "place", tickets[2].ticket).place == 1
     assert refusal("pools", "line", "nowhere").reason == "pool_not_found"
     assert run("accounts", "list", "--prefix", "customer:").out.split() == ["account", "customer:3"]
 
@@ -149,7 +150,8 @@ def test_seats_of_a_section() -> None:
 def test_what_else_there_was_before() -> None:
     told(PoolNow, "pools", "create", "gpu", 4, "--per-account", 3)
     held = told(HoldNow, "hold", "gpu", "--ttl", "5m", "--account", "a", "--actor", "user:7")
-    assert told(HoldNow, "extend", held.ticket, "--by", "1m").deadline == (held.deadline or 0) + 60_000_000
+    assert held.deadline is not None
+    assert told(HoldNow, "extend", held.ticket, "--by", "1m").deadline == held.deadline + timedelta(minutes=1)
     assert told(HoldNow, "confirm", held.ticket).state == "confirmed"
     assert told(PoolNow, "pools", "resize", "gpu", 9).total == 9
     assert told(PoolNow, "pools", "archive", "gpu").archived
@@ -172,8 +174,9 @@ def test_what_else_there_was_before() -> None:
     for number in range(3):
         run("keys", "make", f"till-{number}")
     assert len(each(EntryAnswer, "journal", "search", "--limit", 2)) == 2, "what is not shown does not count"
-    claim = told(ClaimAnswer, "claims", "hold", "email", "a@b", "--ttl", "5m")
-    assert told(HoldNow, "extend", claim.ticket, "--by", "1m").deadline == (claim.deadline or 0) + 60_000_000
+    claim = told(HoldNow, "claims", "hold", "email", "a@b", "--ttl", "5m")
+    assert claim.deadline is not None
+    assert told(HoldNow, "extend", claim.ticket, "--by", "1m").deadline == claim.deadline + timedelta(minutes=1)
     assert told(HoldNow, "confirm", claim.ticket, "--entity", "user:7").state == "confirmed"
     assert [one.key for one in each(ClaimAnswer, "claims", "list")] == ["email:a@b"]
     assert [one.key for one in each(ClaimAnswer, "claims", "list", "--entity", "user:7")] == ["email:a@b"]
@@ -263,7 +266,7 @@ def test_search_finds_what_has_a_name() -> None:
     told(PoolNow, "pools", "create", "show:42", 5)
     held = told(HoldNow, "consume", "show:42", "--entity", "order:9", "--account", "order:customer")
     each(Item, "items", "add", "order:form")
-    told(ClaimAnswer, "claims", "hold", "order", "9", "--ttl", "5m")
+    told(HoldNow, "claims", "hold", "order", "9", "--ttl", "5m")
     found = told(SearchAnswer, "admin", "search", "order:")
     assert (found.entities, found.accounts, [one.id for one in found.items]) == (
         ["order:9"],

@@ -21,23 +21,23 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_key_from_hold_to_freeing() -> None:
-    claim = told(ClaimAnswer, "claims", "hold", *KEY, "--ttl", "5m", "--actor", "user:7")
-    assert (claim.key, claim.state, claim.entity) == ("email:alice@example.com", "held", None)
+    claim = told(HoldNow, "claims", "hold", *KEY, "--ttl", "5m", "--actor", "user:7")
+    assert (claim.legs[0].name, claim.state, claim.entity) == ("email:alice@example.com", "held", None)
     assert claim.ticket is not None
     done = told(HoldNow, "confirm", "-", "--entity", "user:7", stdin=claim.ticket + "\n")
-    assert (done.id, done.state, done.entity) == (claim.hold, "confirmed", "user:7")
+    assert (done.id, done.state, done.entity) == (claim.id, "confirmed", "user:7")
     (found,) = each(ClaimAnswer, "claims", "show", *KEY)
-    assert (found.state, found.entity, found.ticket) == ("confirmed", "user:7", None)
-    assert told(ClaimAnswer, "claims", "show", "--id", claim.id).entity == "user:7"
+    assert (found.state, found.entity, found.hold) == ("confirmed", "user:7", claim.id)
+    assert told(ClaimAnswer, "claims", "show", "--id", found.id).entity == "user:7"
     freed = told(ClaimAnswer, "claims", "free", *KEY, "--reason", "account closed")
-    assert freed.id == claim.id
-    assert told(ClaimAnswer, "claims", "hold", *KEY, "--ttl", 60).fence > claim.fence
+    assert freed.id == found.id
+    assert told(HoldNow, "claims", "hold", *KEY, "--ttl", 60).fence > claim.fence
 
 
 def test_another_owner_is_refused_and_told_whose_it_is_not() -> None:
-    first = told(ClaimAnswer, "claims", "hold", *KEY, "--ttl", "5m", "--token", "mine")
-    again = told(ClaimAnswer, "claims", "hold", *KEY, "--ttl", "5m", "--token", "mine")
-    assert (again.hold, again.replayed) == (first.hold, True)
+    first = told(HoldNow, "claims", "hold", *KEY, "--ttl", "5m", "--token", "mine")
+    again = told(HoldNow, "claims", "hold", *KEY, "--ttl", "5m", "--token", "mine")
+    assert (again.id, again.replayed) == (first.id, True)
     said = run("claims", "hold", *KEY, "--ttl", "5m", "--json", code=1)
     error = read(ErrorDocument, said.err)
     assert error.reason == "already_claimed"

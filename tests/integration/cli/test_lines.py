@@ -28,7 +28,7 @@ def test_a_line_from_joining_to_confirmation() -> None:
     assert (first.state, first.number, first.offer_ttl) == ("waiting", 1, 600.0)
     ticket = run("join", "show", *LINE, "--account", "customer:9").out.strip()
     assert ticket.startswith("hk1.")
-    assert told(PlaceAnswer, "place", "-", stdin=ticket + "\n").ahead == 1
+    assert told(PlaceAnswer, "place", "-", stdin=ticket + "\n").place == 2
     heads, row = run("place", ticket).out.splitlines()
     assert heads.split() == ["hold", "state", "place", "deadline"]
     assert row.split()[1:3] == ["waiting", "2"]
@@ -37,7 +37,7 @@ def test_a_line_from_joining_to_confirmation() -> None:
     assert first.ticket is not None
     told(HoldNow, "release", held.ticket)
     offered = told(PlaceAnswer, "place", first.ticket)
-    assert (offered.state, offered.ahead) == ("held", None)
+    assert (offered.state, offered.place) == ("held", None)
     assert told(HoldNow, "confirm", first.ticket).state == "confirmed"
     assert told(HoldNow, "release", ticket).state == "released"
     again = refusal("hold", "show", "--ttl", 60, "--account", "customer:8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_a_hold_from_birth_to_confirmation(url: str) -> None:
     assert told(HoldNow, "hold", "gpu", "--units", 2, "--ttl", 300, "--actor", "user:7", "--op", "r1").replayed
     later = told(HoldNow, "extend", held.ticket, "--by", "1m")
     assert held.deadline is not None
-    assert later.deadline == held.deadline + 60_000_000
+    assert later.deadline == held.deadline + timedelta(minutes=1)
     done = told(HoldNow, "confirm", "-", "--entity", "order:9", stdin=held.ticket + "\n")
     assert (done.state, done.entity, done.legs[0].confirmed) == ("confirmed", "order:9", 2)
     pool = told(PoolNow, "pools", "show", "gpu")

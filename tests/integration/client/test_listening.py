@@ -224,7 +224,7 @@ def test_the_cursor_moves_with_its_event_and_not_before() -> None:
 
 def test_what_comes_again_after_a_broken_connection_is_skipped_once() -> None:
     """Positions have no order. Only what lies ahead of the cursor can come again, also in another order, and from a page."""
-    entry = {"slot": 1, "at": "2026-01-01T00:00:00Z", "subject": "s", "actor": None, "client_id": None, "reason": None,
+    entry: dict[str, Any] = {"at": "2026-01-01T00:00:00Z", "subject": "s", "actor": None, "client_id": None, "reason": None,
              "correlation_id": None, "op": None, "forced": False, "part": False, "pools": [], "before": {}, "after": {},
              "action": "pool.created"}  # fmt: skip
 

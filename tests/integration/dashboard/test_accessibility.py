@@ -47,7 +47,7 @@ class FilledServer:
         api.http.post("/v1/claims", json=claim, headers={"Idempotency-Key": "c"})
         api.http.post("/v1/webhooks", json={"url": "http://127.0.0.1:9/hook", "actions": ["pool.removed"]})
         api.http.post("/v1/items", json={"ids": ["seat:a1", "seat:a2", "seat:a3"]})
-        api.http.post("/v1/items/reserve", json={"ids": ["seat:a2"]}, headers={"Idempotency-Key": "i"})
+        api.http.post("/v1/items/hold", json={"ids": ["seat:a2"], "ttl": None}, headers={"Idempotency-Key": "i"})
         with holdkit.connect(f"sqlite:///{folder}/holds.db") as hk, pytest.raises(holdkit.errors.SagaParked):
             hk.sagas.register(Delivery()).run("order:1", {"fails": "the line went dead"})
 

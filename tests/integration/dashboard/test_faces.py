@@ -26,7 +26,7 @@ def test_claims_are_listed_found_and_followed(browser: Browser, tmp_path: Path) 
         rows = page.get_by_role("list", name="Claims").get_by_role("listitem")
         expect(rows).to_have_count(3)
         done = {"token": made[1]["token"], "entity": "user:7"}
-        http.post(f"/v1/claims/{made[1]['id']}/confirm", json=done, headers={"Idempotency-Key": "done"})
+        http.post(f"/v1/holds/{made[1]['id']}/confirm", json=done, headers={"Idempotency-Key": "done"})
         expect(rows.filter(has_text="u1@example.org")).to_contain_text("confirmed")
         page.get_by_role("searchbox").fill("user:7")
         expect(rows).to_have_count(1)
@@ -37,7 +37,7 @@ def test_claims_are_listed_found_and_followed(browser: Browser, tmp_path: Path) 
         expect(page.get_by_text("No matching claim")).to_be_visible()
         page.get_by_role("searchbox").fill("user:7")
         rows.get_by_role("link").click()
-        expect(page.locator("h1")).to_have_text(made[1]["hold"])
+        expect(page.locator("h1")).to_have_text(made[1]["id"])
 
 
 def test_items_are_available_held_or_spent(browser: Browser, tmp_path: Path) -> None:
@@ -46,7 +46,9 @@ def test_items_are_available_held_or_spent(browser: Browser, tmp_path: Path) -> 
         page = tab.open("items")
         items = page.get_by_role("list", name="Items").get_by_role("listitem")
         expect(items).to_have_count(4)
-        taken = http.post("/v1/items/reserve", json={"ids": ["seat:a2"]}, headers={"Idempotency-Key": "r"}).json()
+        taken = http.post(
+            "/v1/items/hold", json={"ids": ["seat:a2"], "ttl": 60}, headers={"Idempotency-Key": "r"}
+        ).json()
         expect(items.nth(1)).to_have_attribute("data-state", "held")
         page.get_by_role("searchbox").fill("voucher")
         expect(items).to_have_count(1)

@@ -50,14 +50,14 @@ def test_it_shows_the_api_and_asks_nobody_else(browser: Browser) -> None:
     with live_server() as server, watched(browser, server) as here:
         asked: list[str] = []
         here.page.on("request", lambda request: asked.append(request.url))
-        here.page.goto(f"{server.url}/docs#/Keys/whoami")
+        here.page.goto(f"{server.url}/docs#/keys/whoami")
         expect(here.page.get_by_role("heading", name="Holdkit").first).to_be_visible()
         expect(here.page.locator(".opblock-tag")).to_have_count(len(TAGS))
         here.page.get_by_role("button", name="Authorize").first.click()
         here.page.get_by_label("auth-bearer-value").fill(server.admin)
         here.page.get_by_role("button", name="Apply credentials").click()
         here.page.get_by_role("button", name="Close").click()
-        place = here.page.locator("#operations-Keys-whoami")
+        place = here.page.locator("#operations-keys-whoami")
         expect(place.get_by_text("key_required").first).to_be_visible()
         place.get_by_role("button", name="Try it out").click()
         place.get_by_role("button", name="Execute").click()

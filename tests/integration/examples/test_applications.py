@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 import holdkit
 from examples.llm_gateway import gateway
@@ -90,6 +90,22 @@ def picture(page: Page, name: str) -> None:
         page.screenshot(path=f"{os.environ['HOLDKIT_SHOTS']}/example-{name}.png", full_page=True)
 
 
+@contextmanager
+def late_answer(page: Page, path: str) -> Iterator[None]:
+    """Answer the next request for this path only after the block, as the server answered it before; and wait until it was read."""
+    kept: list[Route] = []
+    page.route(path, lambda route: kept.append(route), times=1)  # noqa: PLW0108  a built-in method is refused
+    with page.expect_request(path) as asked:
+        pass
+    before = page.request.get(asked.value.url)
+    yield
+    [route] = kept
+    with page.expect_request_finished(lambda request: request == route.request):
+        route.fulfill(response=before)
+    with page.expect_response(path):
+        pass  # of a later request: the page has read the late answer by now
+
+
 def says(page: Page, text: str) -> None:
     expect(page.locator("#says")).to_contain_text(text)
 
@@ -108,7 +124,10 @@ def test_the_ticket_shop(browser: Browser) -> None:
         page.get_by_role("button", name="Pay").dblclick()
         says(page, "Thank you")
         expect(page.get_by_title("Seat C7")).to_have_class("seat mine")
-        page.get_by_role("button", name="Wait for a standing place").click()
+        expect(page.locator("#house")).not_to_contain_text("seats sold0")
+        with late_answer(page, "**/state?hold=*"):  # of the seats, not of the standing place
+            page.get_by_role("button", name="Wait for a standing place").click()
+            expect(page.locator("#mine")).to_contain_text("standing")
         expect(page.locator("#mine")).to_contain_text("standing")
         expect(page.locator("#house")).to_contain_text("seats free0")
         expect(page.locator("#twice")).to_have_text("0")

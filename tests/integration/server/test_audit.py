@@ -31,9 +31,9 @@ async def every_change(here: InProcessApp, tenant: str = "acme") -> None:
     await ask("POST", f"/v1/holds/{hold['id']}/confirm", {"token": hold["token"]}, "e")
     await ask("POST", f"/v1/holds/{hold['id']}/return", {"token": hold["token"]}, "f")
     claim = await ask("POST", "/v1/claims", {"type": "email", "value": "b", "ttl": 60}, "g")
-    await ask("POST", f"/v1/claims/{claim['id']}/release", {"token": claim["token"]}, "h")
+    await ask("POST", f"/v1/holds/{claim['id']}/release", {"token": claim["token"]}, "h")
     await ask("POST", "/v1/items", {"ids": ["seat:1", "seat:2", "seat:3"]}, "i")
-    await ask("POST", "/v1/items/reserve", {"ids": ["seat:1"], "ttl": 60}, "j")
+    await ask("POST", "/v1/items/hold", {"ids": ["seat:1"], "ttl": 60}, "j")
     await ask("PUT", "/v1/records/note/n", {"body": "{}"}, "k")
     commands = [
         {"type": "hold", "pool": "p", "ttl": 60, "actor": "api_client:somebody", "op": str(n)} for n in range(2)

@@ -26,7 +26,7 @@ BODIES: dict[str, Any] = {
     "resize_pool": {"total": 9},
     "limit_pool": {"per_account": 4},
     "join": {"ttl": 60, "offer_ttl": 60},
-    "return_to_pool": {"quantity": 1, "force": True, "reason": "refund"},
+    "return_to_pool": {"quantity": 1, "reason": "refund"},
     "hold": {"pool": "theirs", "ttl": 60},
     "consume": {"pool": "theirs"},
     "extend": {"by": 60},
@@ -37,19 +37,19 @@ BODIES: dict[str, Any] = {
     "budget_consume": {"client": "c", "actual": 1},
     "budget_confirm": {"hold": "0" * 32},
     "claim": {"type": "email", "value": "a@b", "ttl": 60},
-    "confirm_claim": {"entity": "user:1"},
-    "extend_claim": {"by": 60},
+    "free_claim": {"type": "email", "value": "theirs", "reason": "closed"},
     "add_items": {"ids": ["seat"]},
     "remove_seats": {"section": "stalls"},
-    "reopen_items": {"ids": ["seat"], "reason": "refund"},
-    "item_states": {"ids": ["seat"]},
+    "free_items": {"ids": ["seat"], "reason": "refund"},
+    "show_items": {"ids": ["seat"]},
     "pool_histories": {"pools": ["gpu"]},
-    "reserve_items": {"ids": ["seat"]},
-    "release_items": {"hold": "0" * 32},
-    "finalize_items": {"hold": "0" * 32},
+    "hold_items": {"ids": ["seat"], "ttl": 60},
+    "release_items": {"ids": ["seat"], "token": "a guess"},
+    "confirm_items": {"ids": ["seat"], "token": "a guess"},
     "retry_saga": {"reason": "it works again"},
     "resolve_saga": {"how": "done", "reason": "I looked"},
-    "best_items": {"count": 1, "section": "stalls"},
+    "add_seats": {"seats": [{"id": "A1", "section": "stalls", "row": "A", "number": 1}]},
+    "hold_seats": {"count": 1, "section": "stalls", "ttl": 60},
     "budget_resize": {"client": "c", "budget": "tokens", "total": 5},
     "windows": {"commands": [{"type": "consume", "legs": [{"pool": "~rates/theirs/c/60s@0", "create_with_total": 5}]}]},
     "read_windows": {"pools": ["~rates/theirs/c/60s@0"]},
@@ -93,6 +93,11 @@ async def ask(here: InProcessApp, route: Operation, ids: dict[str, str], **more:
     return await here.call(route.method, path_of(route, ids), body, op=op, **more)
 
 
+def claim_in(hold: dict[str, Any]) -> str:
+    """The id of the claim that a hold has."""
+    return str(hold["legs"][0]["pool"].removeprefix("~claim/"))
+
+
 async def done(_job: Job) -> bytes:
     return b"{}"
 
@@ -108,7 +113,7 @@ async def scene(here: InProcessApp) -> dict[str, str]:
     await here.call("PUT", "/v1/cursors/theirs", BODIES["move_cursor"], op="cursor", tenant="acme")
     await here.call("PUT", "/v1/records/note/theirs", BODIES["put_record"], op="record", tenant="acme")
     claim = await here.call("POST", "/v1/claims", {**BODIES["claim"], "value": "theirs"}, op="claim", tenant="acme")
-    ids = {"hold": hold.json()["id"], "key": key.info.id, "webhook": hook.json()["id"], "claim": claim.json()["id"]}
+    ids = {"hold": hold.json()["id"], "key": key.info.id, "webhook": hook.json()["id"], "claim": claim_in(claim.json())}
     saga = await here.running.kernel.tenant("acme").sagas.register(Delivery()).begin("errand-of-theirs", {})
     records = {"account": "theirs", "follower": "theirs", "kind": "note", "record": "theirs"}
     ids["job"] = here.running.jobs.start("theirs", "acme", done).id
@@ -217,26 +222,23 @@ def test_force_is_for_admins_only() -> None:
     """Every route and every command of a batch that takes `force`; without scope admin nothing is done, with or without a token."""
     taking = [route for route in GUARDED if route.body is not None and "force" in names_of(route.body)]
     assert {route.name for route in taking} == {
-        "hold", "consume", "join", "confirm", "release", "extend", "return", "return_to_pool", "forget_claim"
+        "hold", "consume", "join", "confirm", "release", "extend", "return"
     }  # fmt: skip
     commands = {str(kind.__struct_config__.tag): kind for kind in get_args(BatchCommand) if "force" in names_of(kind)}
-    assert sorted(commands) == [
-        "confirm", "consume", "extend", "hold", "join", "release", "return", "return_to_pool"
-    ]  # fmt: skip
+    assert sorted(commands) == ["confirm", "consume", "extend", "hold", "join", "release", "return"]
 
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         before = await state(here)
         for route in taking:
             body = {**BODIES.get(route.name, {}), **FORCE}
-            for more in ({}, {} if route.name == "return_to_pool" else {"token": "a guess"}):
+            for more in ({}, {"token": "a guess"}):
                 answer = await here.call(
                     "POST", path_of(route, ids), {**body, **more}, op=f"f{next(NUMBERS)}", key="hold", tenant="acme"
                 )
                 assert (answer.status_code, answer.json()["reason"]) == (403, "scope_too_small"), name_of(route)
         for tag in commands:
-            named = ids["pool"] if tag == "return_to_pool" else ids["hold"]
             on_pool = {"pool": ids["pool"]} if tag == "join" else {}
-            command = {"type": tag, "id": named, **BODIES.get(tag, {}), **on_pool, **FORCE}
+            command = {"type": tag, "id": ids["hold"], **BODIES.get(tag, {}), **on_pool, **FORCE}
             answer = await here.call(
                 "POST", "/v1/batch", {"commands": [command]}, op=f"f{next(NUMBERS)}", key="hold", tenant="acme"
             )
@@ -330,7 +332,7 @@ def test_only_health_and_the_description_are_public(route: Operation) -> None:
         or route.scope in ("hold", "admin")
         or route.name
         in (
-            "item_states",
+            "show_items",
             "read_windows",
             "pool_histories",
         )

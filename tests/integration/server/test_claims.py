@@ -24,21 +24,25 @@ def run(work: Any) -> None:
     asyncio.run(main())
 
 
-def test_a_key_is_reserved_confirmed_found_and_forgotten() -> None:
+def test_a_key_is_held_confirmed_found_and_freed() -> None:
+    """It is answered like `POST /v1/holds`, and ended like any other hold."""
+
     async def work(here: InProcessApp, _clock: FakeClock) -> None:
         made = await here.call("POST", "/v1/claims", EMAIL, op="a", key="hold")
         assert made.status_code == 201, made.text
         claim = made.json()
-        assert (claim["key"], claim["state"]) == ("email:alice@example.com", "held")
+        (leg,) = claim["legs"]
+        assert (leg["name"], claim["state"]) == ("email:alice@example.com", "held")
+        id = leg["pool"].removeprefix("~claim/")
         again = await here.call("POST", "/v1/claims", EMAIL, op="a", key="hold")
         assert again.json()["token"] == claim["token"]
         assert again.headers["idempotency-replayed"] == "true"
         rival = await here.call("POST", "/v1/claims", EMAIL, op="b", key="hold")
         assert (rival.status_code, rival.json()["reason"]) == (409, "already_claimed")
-        assert (rival.json()["claim"], rival.json()["remaining"]) == (claim["id"], 300)
+        assert (rival.json()["claim"], rival.json()["remaining"]) == (id, 300)
         assert (rival.json()["transient"], rival.json()["deadline"]) == (True, claim["deadline"])
         assert claim["token"] not in rival.text
-        at = f"/v1/claims/{claim['id']}"
+        at = f"/v1/holds/{claim['id']}"
         longer = await here.call("POST", f"{at}/extend", {"token": claim["token"], "by": 60}, op="c")
         assert longer.json()["deadline"] > claim["deadline"]
         thief = await here.call("POST", f"{at}/confirm", {"token": "x", "entity": "user:2"}, op="d")
@@ -47,9 +51,11 @@ def test_a_key_is_reserved_confirmed_found_and_forgotten() -> None:
         assert (done.json()["state"], done.json()["entity"]) == ("confirmed", "user:1")
         for query in ("key=email%3Aalice%40example.com", "type=email&value=alice%40example.com", "entity=user%3A1"):
             (found,) = (await here.call("GET", f"/v1/claims?{query}", key="read")).json()["items"]
-            assert found["id"] == claim["id"], query
+            assert (found["id"], found["hold"]) == (id, claim["id"]), query
             assert "token" not in found
-        assert (await here.call("GET", at, key="read")).json()["state"] == "confirmed"
+        assert (await here.call("GET", f"/v1/claims/{id}", key="read")).json()["state"] == "confirmed"
+        shown = (await here.call("GET", at, key="read")).json()
+        assert (shown["legs"][0]["name"], "token" in shown) == ("email:alice@example.com", False)
         never = await here.call("POST", "/v1/claims", EMAIL, op="b2", key="hold")
         assert (never.status_code, never.json()["reason"], never.json()["state"]) == (
             409,
@@ -57,14 +63,29 @@ def test_a_key_is_reserved_confirmed_found_and_forgotten() -> None:
             "confirmed",
         )
         assert (never.json()["transient"], never.json()["remaining"], never.json()["deadline"]) == (False, None, None)
-        by_hold = f"/v1/claims/{claim['hold']}"
-        again = await here.call("POST", f"{by_hold}/confirm", {"token": claim["token"], "entity": "user:1"}, op="e")
+        again = await here.call("POST", f"{at}/confirm", {"token": claim["token"], "entity": "user:1"}, op="e")
         assert (again.status_code, again.headers["idempotency-replayed"]) == (200, "true"), again.text
-        gone = await here.call("POST", f"{at}/forget", {"token": claim["token"]}, op="f")
-        assert gone.json()["state"] == "released"
+
+    run(work)
+
+
+def test_an_operator_frees_a_confirmed_key_by_its_name() -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
+        claim = (await here.call("POST", "/v1/claims", EMAIL, op="a")).json()
+        await here.call("POST", f"/v1/holds/{claim['id']}/confirm", {"token": claim["token"]}, op="b")
+        name = {"type": "email", "value": "alice@example.com"}
+        told = [await here.call("POST", "/v1/claims/free", {**name, **more}, op="f", key=key) for key, more in (
+            ("hold", {"reason": "closed"}), ("admin", {}), ("admin", {"reason": " "}), ("admin", {"reason": "closed"}),
+            ("admin", {"reason": "closed"}),
+        )]  # fmt: skip
+        assert [one.status_code for one in told] == [403, 400, 400, 200, 200]
+        assert (told[3].json()["state"], told[4].headers["idempotency-replayed"]) == ("released", "true")
         fresh = await here.call("POST", "/v1/claims", EMAIL, op="g")
         assert fresh.json()["fence"] > claim["fence"]
-        let_go = await here.call("POST", f"{at}/release", {"token": fresh.json()["token"]}, op="h")
+        early = await here.call("POST", "/v1/claims/free", {**name, "reason": "closed"}, op="i")
+        assert (early.status_code, early.json()["reason"]) == (409, "not_confirmed")
+        ended = f"/v1/holds/{fresh.json()['id']}/release"
+        let_go = await here.call("POST", ended, {"token": fresh.json()["token"]}, op="h")
         assert let_go.json()["state"] == "released"
 
     run(work)
@@ -120,20 +141,20 @@ def test_items_are_taken_all_or_none_and_spent() -> None:
         ids = ["posting:1", "posting:2", "posting:3"]
         added = await here.call("POST", "/v1/items", {"ids": ids})
         assert [one["state"] for one in added.json()["items"]] == ["available"] * 3
-        held = await here.call("POST", "/v1/items/reserve", {"ids": ids[:2], "token": "saga-77"}, op="a", key="hold")
+        held = await here.call(
+            "POST", "/v1/items/hold", {"ids": ids[:2], "token": "saga-77", "ttl": None}, op="a", key="hold"
+        )
         assert held.status_code == 201, held.text
         assert held.json()["deadline"] is None
-        rival = await here.call("POST", "/v1/items/reserve", {"ids": ids[1:]}, op="b", key="hold")
+        rival = await here.call("POST", "/v1/items/hold", {"ids": ids[1:], "ttl": 60}, op="b", key="hold")
         assert (rival.status_code, rival.json()["reason"]) == (409, "items_taken")
         assert rival.json()["taken"] == ["posting:2"]
-        spent = await here.call(
-            "POST", "/v1/items/finalize", {"hold": held.json()["id"], "token": "saga-77"}, op="c", key="hold"
-        )
+        spent = await here.call("POST", "/v1/items/confirm", {"ids": ids[:2], "token": "saga-77"}, op="c", key="hold")
         assert spent.json()["state"] == "confirmed"
-        looked = await here.call("POST", "/v1/items/states", {"ids": [*ids, "posting:9"]}, key="read")
+        looked = await here.call("POST", "/v1/items/get", {"ids": [*ids, "posting:9"]}, key="read")
         assert [one["state"] for one in looked.json()["items"]] == ["confirmed", "confirmed", "available", "missing"]
-        third = await here.call("POST", "/v1/items/reserve", {"ids": ids[2:], "ttl": 60}, op="d")
-        body = {"hold": third.json()["id"], "token": third.json()["token"]}
+        third = await here.call("POST", "/v1/items/hold", {"ids": ids[2:], "ttl": 60}, op="d")
+        body = {"ids": ids[2:], "token": third.json()["token"]}
         assert (await here.call("POST", "/v1/items/release", body, op="e")).json()["state"] == "released"
 
     run(work)
@@ -204,7 +225,7 @@ def test_claims_and_items_are_listed_page_by_page_and_by_prefix() -> None:
         assert (len(first["items"]), rest["next"]) == (3, None)
         assert all("token" not in claim for claim in first["items"])
         await here.call("POST", "/v1/items", {"ids": ["seat:a1", "seat:a2", "seat:b1", "voucher:1"]})
-        await here.call("POST", "/v1/items/reserve", {"ids": ["seat:a2"]}, op="r")
+        await here.call("POST", "/v1/items/hold", {"ids": ["seat:a2"], "ttl": 60}, op="r")
         seats = (await here.call("GET", "/v1/items?prefix=seat%3A&limit=2", key="read")).json()
         assert [(item["id"], item["state"]) for item in seats["items"]] == [
             ("seat:a1", "available"),

@@ -17,7 +17,7 @@ from holdkit.server.rates import Bucket, Cost, cost_of
 from holdkit.server.routes import STREAMED
 from holdkit.server.settings import Rates, Requests
 from holdkit.testing import FakeClock
-from holdkit.wire.items import BestItems
+from holdkit.wire.items import HoldSeats
 from tests.integration.server.test_authorization_matrix import BODIES, name_of, path_of, scene
 from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
 
@@ -47,7 +47,7 @@ def test_a_count_that_is_refused_locks_nobody_out(seats: int) -> None:
 
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         asked = {"count": seats, "section": "stalls", "ttl": 60}
-        told = await here.call("POST", "/v1/items/best", asked, op="1", key="hold", tenant="acme")
+        told = await here.call("POST", "/v1/seats/hold", asked, op="1", key="hold", tenant="acme")
         assert (told.status_code, told.json()["code"]) == (400, "count_out_of_range")
         assert charged(here) == 1
         assert (await here.call("GET", "/v1/pools", key="hold", tenant="acme")).status_code == 200
@@ -57,7 +57,9 @@ def test_a_count_that_is_refused_locks_nobody_out(seats: int) -> None:
 
 def test_a_count_counts_as_no_more_seats_than_a_request_may_have() -> None:
     """Before anything has checked it."""
-    assert [cost_of(BestItems(count=seats, section="stalls"), 100) for seats in (-5, 7, 1_000, 1_001, 10**399)] == [
+    assert [
+        cost_of(HoldSeats(count=seats, section="stalls", ttl=60), 100) for seats in (-5, 7, 1_000, 1_001, 10**399)
+    ] == [
         Cost(commands=1, elements=0, tokens=21),
         Cost(commands=7, elements=0, tokens=27),
         *[Cost(commands=1_000, elements=0, tokens=1_020)] * 3,
@@ -275,13 +277,15 @@ def test_a_search_of_seats_and_the_bytes_of_a_body_cost_tokens() -> None:
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         admin = {"tenant": "acme"}
         seats = [{"id": f"s{n}", "section": "stalls", "row": "A", "number": n} for n in range(40)]
-        answer, taken = await cost(here, "POST", "/v1/items", {"seats": seats}, **admin)
+        answer, taken = await cost(here, "POST", "/v1/seats", {"seats": seats}, **admin)
         assert (answer.status_code, taken) == (200, 60)
-        answer, taken = await cost(here, "POST", "/v1/items/best", {"count": 7, "section": "stalls"}, **ACME)
+        answer, taken = await cost(here, "POST", "/v1/seats/hold", {"count": 7, "section": "stalls", "ttl": 60}, **ACME)
         assert (answer.status_code, taken) == (201, 27)
-        answer, taken = await cost(here, "POST", "/v1/items/best", {"count": 99, "section": "stalls"}, **ACME)
+        answer, taken = await cost(
+            here, "POST", "/v1/seats/hold", {"count": 99, "section": "stalls", "ttl": 60}, **ACME
+        )
         assert (answer.status_code, taken) == (409, 119)
-        answer, taken = await cost(here, "POST", "/v1/items/best", {"count": 7, "section": "no"}, **ACME)
+        answer, taken = await cost(here, "POST", "/v1/seats/hold", {"count": 7, "section": "no", "ttl": 60}, **ACME)
         assert (answer.status_code, taken) == (404, 27)
         answer, taken = await cost(here, "PUT", "/v1/records/note/long", {"body": '"' + "x" * 40_000 + '"'}, **ACME)
         assert (answer.status_code, taken) == (200, 10), "a token, and one for each whole 4 KiB"

@@ -28,7 +28,7 @@ def test_changes_carry_it_and_nothing_else_does(shared_server: LiveServer) -> No
         changed.append(http.post(f"/v1/holds/{hold}/release", json=ended, headers={"Idempotency-Key": "four"}))
         assert [answer.headers.get(HEADER) for answer in changed] == ["process"] * 8
         looked = [http.get(path) for path in ("/v1/pools", "/v1/stats", "/v1/whoami", "/readyz", "/metrics")]
-        looked.append(http.post("/v1/items/states", json={"ids": ["x"]}))
+        looked.append(http.post("/v1/items/get", json={"ids": ["x"]}))
         assert [answer.status_code for answer in looked] == [200] * 6
         refused = http.post("/v1/pools", json={"id": "p", "total": 5})
         assert refused.status_code == 409

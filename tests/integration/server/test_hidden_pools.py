@@ -206,7 +206,7 @@ async def tour(here: InProcessApp, visitor: Visitor, clock: FakeClock) -> None:
     await ask("POST", f"/v1/holds/{FIRST}/release", {"token": OWNER})
     await ask("PUT", f"/v1/pools/{seat}", {"total": 19})
     await ask("PUT", f"/v1/pools/{seat}/per_account", {"per_account": 15})
-    await ask("POST", f"/v1/pools/{seat}/return", {"quantity": 1, "force": True, "reason": "refund"})
+    await ask("POST", f"/v1/pools/{seat}/free", {"quantity": 1, "reason": "refund"})
     await ask("POST", f"/v1/pools/{seat}/archive", {})
     await ask("POST", f"/v1/pools/{seat}/unarchive", {})
     await ask("POST", "/v1/pools", {"id": "venue//mine//new", "total": 4})

@@ -262,7 +262,7 @@ def test_when_a_key_was_used_is_known_here_at_once_and_elsewhere_when_it_is_stor
 
         assert await told() is None
         await here.call("GET", "/v1/pools", key=made["key"])
-        assert await told() == "2001-09-09T01:46:40Z"
+        assert await told() == "2001-09-09T01:46:40.000000Z"
         assert await elsewhere() is None
         existing = here.running.admission.directory.keys
         await use.store(existing)
@@ -272,7 +272,7 @@ def test_when_a_key_was_used_is_known_here_at_once_and_elsewhere_when_it_is_stor
         await here.call("GET", "/v1/pools", key=made["key"])
         await use.store(existing)
         assert (await here.call("GET", "/v1/cursor")).json()["cursor"] == version, "a minute later is no news"
-        assert await told() == "2001-09-09T01:47:40Z"
+        assert await told() == "2001-09-09T01:47:40.000000Z"
         clock.advance(900)
         await here.call("GET", "/v1/pools", key=made["key"])
         await use.store(existing)

@@ -122,12 +122,12 @@ async def story_of_rival(
     kept = await ask("GET", "/v1/cursors/mailer")
     await ask("GET", "/v1/overview")
     claim = await ask("POST", "/v1/claims", {"type": "email", "value": "a", "ttl": 60}, op="e")
-    await ask("POST", f"/v1/claims/{claim['id']}/confirm", {"token": claim["token"], "entity": "user:1"}, op="f")
+    await ask("POST", f"/v1/holds/{claim['id']}/confirm", {"token": claim["token"], "entity": "user:1"}, op="f")
     await ask("GET", "/v1/claims")
     seats = [{"id": f"seat:{number}", "section": "stalls", "row": "A", "number": number} for number in (1, 2)]
-    await ask("POST", "/v1/items", {"seats": seats})
+    await ask("POST", "/v1/seats", {"seats": seats})
     await ask("GET", "/v1/seats?section=stalls")
-    await ask("POST", "/v1/items/best", {"count": 1, "section": "stalls", "ttl": 60}, op="g")
+    await ask("POST", "/v1/seats/hold", {"count": 1, "section": "stalls", "ttl": 60}, op="g")
     await ask("PUT", "/v1/budgets/llm", {"budgets": {"tokens": [{"total": 5, "per": "day"}]}})
     await ask("POST", "/v1/budgets/llm/consume", {"client": "c", "actual": 2}, op="h")
     await ask("PUT", "/v1/records/note/n", {"body": "{}"}, op="i")
@@ -174,7 +174,7 @@ async def line_of_rival(here: InProcessApp, meanwhile: Callable[[InProcessApp, i
     assert second["number"] == 2
     refused = await ask("POST", "/v1/pools/mine/line", line)
     assert (refused["reason"], refused["used"]) == ("account_limit", 3)
-    assert (await ask("GET", f"/v1/holds/{second['id']}/place"))["ahead"] == 1
+    assert (await ask("GET", f"/v1/holds/{second['id']}/place"))["place"] == 2
     await ask("POST", "/v1/holds", {"pool": "mine", "ttl": 60, "account": "customer:8"})
     await ask("GET", "/v1/accounts/customer:7/usage")
     await ask("GET", "/v1/pools/mine")

@@ -32,14 +32,14 @@ def test_a_stream_tells_the_place_and_ends_with_the_offer() -> None:
         with http.stream("GET", f"/v1/holds/{waiters[1]['id']}/place/events") as answer:
             told = frames(answer)
             event, id, place = next(told)
-            assert (event, id, place["ahead"], place["number"]) == ("place", None, 1, 2)
+            assert (event, id, place["place"]) == ("place", None, 2)
             for one in held:
                 post(f"/v1/holds/{one['id']}/release", {"token": one["token"]})
             event, _, last = next(told)
             while event == "place":
                 event, _, last = next(told)
             assert (event, last["id"], last["state"]) == ("offered", waiters[1]["id"], "held")
-            assert last["deadline"] > last["held_slot"]
+            assert last["deadline"] > last["held_at"]
             assert "token" not in last
             assert list(told) == [], "that was the last event"
         with http.stream("GET", f"/v1/holds/{held[0]['id']}/place/events") as answer:
@@ -69,7 +69,7 @@ def test_a_place_is_sent_at_most_every_two_seconds_and_the_end_at_once(monkeypat
         request.names = (waiters[2]["id"],)
         told = await places._content(Stream(request))
         async with asyncio.timeout(PATIENCE):
-            assert b'"ahead":2,' in await anext(told)
+            assert b'"place":3,' in await anext(told)
             following = asyncio.create_task(anext(told))
             await do(here, "POST", f"/v1/holds/{waiters[0]['id']}/release", {"token": waiters[0]["token"]})
             paused = asyncio.create_task(throttled.wait())
@@ -145,7 +145,7 @@ def test_a_stream_hears_of_an_offer_that_another_server_makes(
         waiter = post("/v1/pools/show/line", {**LINE, "account": "a"})
         with here.stream("GET", f"/v1/holds/{waiter['id']}/place/events") as answer:
             told = frames(answer)
-            assert next(told)[2]["ahead"] == 0
+            assert next(told)[2]["place"] == 1
             post(f"/v1/holds/{held['id']}/release", {"token": held["token"]})
             assert [event for event, _, _ in told] == ["offered"]
         usage = here.get("/v1/accounts/a/usage").json()["items"]

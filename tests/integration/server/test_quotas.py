@@ -110,8 +110,8 @@ def test_every_route_that_changes_something_is_either_refused_or_never() -> None
     """A new route must be decided on: may a full quota refuse it?"""
     never = {
         "ArchivePool", "BudgetConfirm", "BudgetResize", "ChangeLimitsBody", "ChangeQuota", "ChangeTenant", "Confirm",
-        "ConfirmClaim", "EndClaim", "EndItems", "Expire", "Extend", "ExtendClaim", "ForgetClaim", "Leave", "NewKeyBody",
-        "NewWebhook", "PoolEnd", "PoolLimit", "PoolTotal", "Release", "RemoveSeats", "ReopenItems", "ResolveSaga", "Return", "ReturnToPool",
+        "ConfirmItems", "Expire", "Extend", "FreeClaim", "FreeItems", "Leave", "NewKeyBody", "ReleaseItems",
+        "NewWebhook", "PoolEnd", "PoolLimit", "PoolTotal", "Release", "RemoveSeats", "ResolveSaga", "Return", "ReturnToPool",
         "RotateKeyBody", "RotateWebhook", "SweepBody", "DeleteTenant", "RemoveWebhook", "ReplayWebhook", "RetrySaga",
         "RevokeKeyBody", "EraseBody",
     }  # fmt: skip
@@ -256,9 +256,9 @@ def test_the_default_tenant_has_a_quota_like_any_other() -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [
-        ("/v1/items/best", {"count": 10**15, "section": "stalls", "ttl": 60}, 400),
+        ("/v1/seats/hold", {"count": 10**15, "section": "stalls", "ttl": 60}, 400),
         ("/v1/batch", {"commands": [{"type": "hold", "pool": "p", "ttl": "soon"}] * 900}, 400),
-        ("/v1/items/best", {"count": 900, "section": "stalls", "ttl": 60}, 404),
+        ("/v1/seats/hold", {"count": 900, "section": "stalls", "ttl": 60}, 404),
         ("/v1/holds", {"legs": [{"pool": f"p{n}"} for n in range(900)], "ttl": 60}, 404),
     ],
 )

@@ -74,11 +74,14 @@ def test_the_end_of_a_saga_is_told_and_its_retention_begins_there(how: str) -> N
         await park(here, "a")
         clock.advance(29 * 86_400)
         done = await here.call("POST", "/v1/sagas/a/resolve", body(how), op="r")
-        assert (done.json()["begun_at"], done.json()["since"]) == ("2001-09-09T01:46:40Z", "2001-10-08T01:46:40Z")
+        assert (done.json()["begun_at"], done.json()["since"]) == (
+            "2001-09-09T01:46:40.000000Z",
+            "2001-10-08T01:46:40.000000Z",
+        )
         clock.advance(2 * 86_400)
         assert (await here.running.kernel.sagas.recover()).pruned == 0
         seen = (await here.call("GET", "/v1/sagas/a")).json()
-        assert (seen["phase"], seen["since"]) == (done.json()["phase"], "2001-10-08T01:46:40Z")
+        assert (seen["phase"], seen["since"]) == (done.json()["phase"], "2001-10-08T01:46:40.000000Z")
         clock.advance(28 * 86_400)
         assert (await here.running.kernel.sagas.recover()).pruned == 1
         assert (await here.call("GET", "/v1/sagas/a")).status_code == 404

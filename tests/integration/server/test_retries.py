@@ -94,8 +94,8 @@ def test_what_has_no_token_is_answered_to_any_key_of_the_tenant() -> None:
             ("POST", f"{at}/extend", token | {"by": 5}),
             ("POST", f"{at}/release", token),
             ("POST", f"{at}/return", token | {"reason": "refund"}),
-            ("POST", f"/v1/claims/{claim['id']}/confirm", {"token": claim["token"], "entity": "user:1"}),
-            ("POST", f"/v1/claims/{claim['id']}/forget", {"token": claim["token"]}),
+            ("POST", f"/v1/holds/{claim['id']}/confirm", {"token": claim["token"], "entity": "user:1"}),
+            ("POST", "/v1/claims/free", {"type": "t", "value": "v", "reason": "closed"}),
             ("PUT", "/v1/records/notes/1", {"body": "{}"}),
             ("POST", "/v1/batch", {"commands": [{"type": "create_pool", "id": "c", "total": 1}]}),
         ]
@@ -111,7 +111,7 @@ def test_what_has_no_token_is_answered_to_any_key_of_the_tenant() -> None:
             ("/v1/holds", HOLD),
             ("/v1/consume", {"pool": "a"}),
             ("/v1/claims", {"type": "t", "value": "w", "ttl": 60}),
-            ("/v1/items/reserve", {"ids": ["seat"], "ttl": 60}),
+            ("/v1/items/hold", {"ids": ["seat"], "ttl": 60}),
             ("/v1/batch", {"commands": [{"type": "hold", **HOLD}]}),
         ]
         for n, (path, body) in enumerate(births):

@@ -114,8 +114,8 @@ def test_what_a_full_disk_answers() -> None:
 
 
 REFUSED = {
-    "create_pool", "join", "hold", "consume", "batch", "budget_hold", "budget_consume", "claim", "add_items", "reserve_items",
-    "best_items", "windows", "move_cursor",
+    "create_pool", "join", "hold", "consume", "batch", "budget_hold", "budget_consume", "claim", "add_items", "add_seats",
+    "hold_items", "hold_seats", "windows", "move_cursor",
 }  # fmt: skip
 """With the bodies of the matrix: its cursor is a new follower's, its record and its budget exist."""
 

@@ -115,7 +115,7 @@ def test_a_ticket_in_a_path_is_refused_on_every_route(caplog: pytest.LogCaptureF
         await here.call("POST", "/v1/pools", {"id": "p", "total": 5})
         hold = (await here.call("POST", "/v1/holds", {"pool": "p", "ttl": 60}, op="a")).json()
         paths = [f"/v1/holds/{hold['ticket']}/{verb}" for verb in ("confirm", "release", "extend", "expire", "return")]
-        for path in [*paths, f"/v1/claims/{hold['ticket']}/confirm", f"/v1/claims/{hold['ticket']}/release"]:
+        for path in paths:
             answer = await here.call("POST", path, {}, op=path[-40:])
             assert (answer.status_code, answer.json()["reason"]) == (400, "ticket_in_path"), path
             assert hold["token"] not in answer.text
@@ -161,7 +161,7 @@ def test_a_ticket_in_its_header_confirms_releases_and_extends() -> None:
         assert await use("/v1/holds/-/release", other["ticket"], "i", {"token": "z" * 32}) == (400, "invalid_request")
         assert await use("/v1/holds/-/release", other["ticket"], "j") == (200, "released")
         claim = (await here.call("POST", "/v1/claims", {"type": "t", "value": "v", "ttl": 60}, op="k")).json()
-        assert await use("/v1/claims/-/confirm", claim["ticket"], "l", {"entity": "user:1"}) == (200, "confirmed")
+        assert await use("/v1/holds/-/confirm", claim["ticket"], "l", {"entity": "user:1"}) == (200, "confirmed")
         bare = await here.call("POST", "/v1/holds/-/release", {}, op="m")
         assert bare.status_code == 400
 

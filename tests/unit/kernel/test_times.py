@@ -147,20 +147,93 @@ def test_clocks_that_no_calendar_knows(clock: FakeClock) -> None:
         assert hk.claims.hold("name", "bob", ttl=60).held_at == LAST
 
 
+SIX_DIGITS = "2023-11-15T12:00:00.000000Z"
+
+
 def test_over_http(clock: FakeClock) -> None:
+    """Each time is one field, RFC 3339 with six digits, in as out."""
+    deadline = "2023-11-15T12:01:00.000001Z"
     with live_server(clock=clock) as server, server.client() as http:
         http.post("/v1/pools", json={"id": "p", "total": 1}, headers={"Idempotency-Key": "k0"})
-        hold = http.post("/v1/holds", json={"pool": "p", "deadline": LATER}, headers={"Idempotency-Key": "k"}).json()
+        body = {"pool": "p", "deadline": "2023-11-15T13:01:00.000001+01:00"}
+        hold = http.post("/v1/holds", json=body, headers={"Idempotency-Key": "k"}).json()
         (listed,) = http.get("/v1/holds").json()["items"]
-        claim = http.post("/v1/claims", json={"type": "a", "value": "b", "ttl": 60}, headers={"Idempotency-Key": "k1"})
+        http.post("/v1/claims", json={"type": "a", "value": "b", "ttl": 60}, headers={"Idempotency-Key": "k1"})
+        (claim,) = http.get("/v1/claims").json()["items"]
         record = http.put("/v1/records/a/b", json={"body": "1"}, headers={"Idempotency-Key": "k2"}).json()["record"]
         entries = http.get("/v1/journal").json()["items"]
-    for shown in (hold, listed, claim.json()):
-        assert (shown["held_slot"], shown["held_at"]) == (NOON, "2023-11-15T12:00:00Z")
-        assert (shown["deadline"], shown["deadline_at"]) == (LATER, "2023-11-15T12:01:00Z")
-        assert (shown["ended_slot"], shown["ended_at"]) == (None, None)
-    assert (record["slot"], record["at"]) == (NOON, "2023-11-15T12:00:00Z")
-    assert {(entry["slot"], entry["at"]) for entry in entries} == {(NOON, "2023-11-15T12:00:00Z")}
+        with holdkit.client.connect(server.url, key=server.admin) as hk:
+            read = hk.get(hold["id"])
+    for shown in (hold, listed):
+        assert (shown["held_at"], shown["deadline"], shown["ended_at"]) == (SIX_DIGITS, deadline, None)
+    assert (claim["held_at"], claim["deadline"], claim["ended_at"]) == (SIX_DIGITS, "2023-11-15T12:01:00.000000Z", None)
+    assert record["at"] == SIX_DIGITS
+    assert {entry["at"] for entry in entries} == {SIX_DIGITS}
     held = next(entry["after"] for entry in entries if entry["action"] == "hold.held")
-    assert (held["held_slot"], held["held_at"], held["deadline"], held["deadline_at"]) == (
-        NOON, "2023-11-15T12:00:00Z", LATER, "2023-11-15T12:01:00Z")  # fmt: skip
+    assert (held["held_at"], held["deadline"]) == (SIX_DIGITS, deadline)
+    assert not {"slot", "held_slot", "deadline_at"} & {*hold, *claim, *record, *held, *entries[0]}
+    assert (read.raw.held_at, read.raw.deadline, read.deadline) == (
+        NOON,
+        LATER + 1,
+        LATER_AT + timedelta(microseconds=1),
+    )
+
+
+UNREADABLE: list[Any] = [
+    LATER, float(LATER), "1700049660000000", "2023-11-15T12:01:00", "2023-11-15", "soon", "", "10000-01-01T00:00:00Z",
+    "+12023-11-15T12:01:00Z", "2023-02-30T12:00:00Z", "9999-12-31T23:59:59.9999999Z", "2023-11-15T12:01:00+99:99",
+    10**30, True, {},
+]  # fmt: skip
+
+
+def test_times_that_http_cannot_read(clock: FakeClock) -> None:
+    """Numbers too: nobody could tell seconds from microseconds."""
+    with live_server(clock=clock) as server, server.client() as http:
+        http.post("/v1/pools", json={"id": "p", "total": 1}, headers={"Idempotency-Key": "k0"})
+        for deadline in UNREADABLE:
+            for path, body, field in (
+                ("/v1/holds", {"pool": "p", "deadline": deadline}, "deadline"),
+                ("/v1/holds/0/extend", {"until": deadline}, "until"),
+                (
+                    "/v1/batch",
+                    {"commands": [{"type": "hold", "pool": "p", "deadline": deadline}]},
+                    "commands[0].deadline",
+                ),
+            ):
+                told = http.post(path, json=body, headers={"Idempotency-Key": "k"})
+                no = told.json()
+                assert (told.status_code, no["reason"], no["field"], no["code"]) == (
+                    400, "invalid_request", field, "field_malformed"), deadline  # fmt: skip
+                assert "RFC 3339" in no["detail"], deadline
+            told = http.get("/v1/holds", params={"placed_from": str(deadline)})
+            assert (told.status_code, told.json()["field"]) == (400, "placed_from"), deadline
+
+
+def test_the_ends_of_the_calendar_over_http(clock: FakeClock) -> None:
+    with live_server(clock=clock) as server, server.client() as http:
+        http.post("/v1/pools", json={"id": "p", "total": 1}, headers={"Idempotency-Key": "k0"})
+        for deadline, reason in (
+            ("9999-12-31T23:59:59.999999Z", "lifetime_exceeded"),
+            ("9999-12-31T23:59:59-23:59", "lifetime_exceeded"),
+            ("0001-01-01T00:00:00Z", "deadline_passed"),
+            ("0001-01-01T00:00:00+23:59", "deadline_passed"),
+        ):
+            told = http.post(
+                "/v1/holds", json={"pool": "p", "deadline": deadline}, headers={"Idempotency-Key": deadline}
+            )
+            assert (told.status_code, told.json()["reason"]) == (409, reason)
+            assert http.get("/v1/holds", params={"placed_from": deadline}).status_code == 200
+
+
+def test_a_clock_beyond_the_calendar_over_http(clock: FakeClock) -> None:
+    """A time that RFC 3339 cannot express is its last moment; `raw` of an embedded kernel is exact."""
+    clock.set(FAR)
+    with live_server(clock=clock) as server, server.client() as http:
+        with holdkit.client.connect(server.url, key=server.admin) as hk:
+            hk.create_pool("p", 9)
+            held = hk.hold("p", 1, ttl=60)
+            assert (held.held_at, held.deadline, hk.get(held).deadline) == (LAST, LAST, LAST)
+            assert hk.history(held)[0].after["deadline"] == LAST
+            assert hk.confirm(held).state == "confirmed"
+        shown = http.get(f"/v1/holds/{held.id}").json()
+        assert (shown["held_at"], shown["server_time"]) == ("9999-12-31T23:59:59.999999Z",) * 2

@@ -77,3 +77,11 @@ def test_a_hold_on_postgres_is_followed_as_a_task(migrated: Migrated) -> None:
     counted = asyncio.run(walk.walk_on_postgres(migrated()))
     assert counted.stops[0] == "kernel/_async/verbs.py hold"
     assert any(stop.startswith("core/guards.py") for stop in counted.stops)
+
+
+def test_a_hold_over_http_is_followed_through_the_application(tmp_path: Path) -> None:
+    counted = asyncio.run(walk.walk_over_http(tmp_path))
+    assert counted.stops[0] == "server/application.py __call__"
+    files = {stop.split()[0] for stop in counted.stops}
+    assert {"server/dispatch.py", "kernel/_async/verbs.py", "core/decide.py", "engines/sqlite/writing.py"} <= files
+    assert len(files) == counted.files

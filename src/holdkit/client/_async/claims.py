@@ -10,12 +10,12 @@ from ...core.commands import Ttl
 from ...core.keyed import CLAIMS, claim_id
 from ...core.validation import invalid
 from ...errors import InvalidRequest
-from ...faces.claim import Claim, FreedClaim
+from ...faces.claim import Claim
 from ...faces.keys import claim, claim_pool, key_of
-from ...kernel.context import Call, CallWithoutReason
+from ...kernel.context import Call, CallWithoutReason, check_reason
 from ...kernel.results import Hold, Page
-from ...wire.claims import ForgetClaim, NewClaim
-from ..answers import claim_from, durability_of, hold_from, read_claim, read_claims, read_new_claim
+from ...wire.claims import FreeClaim, NewClaim
+from ..answers import claim_from, read_claim, read_claims
 from ..requests import duration, path_of
 from .transport import AsyncRemoteCalls, no_transaction
 
@@ -36,14 +36,14 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
         """Hold the key `type:value`, for one second to `max_claim_ttl`. Raises `AlreadyClaimed`, with the claim's id and its
         remaining time; the same `token` gets the same hold while it is held."""
         body = NewClaim(type=type, value=value, ttl=duration(ttl), token=token, metadata=metadata)
-        answer = await self._post("/v1/claims", body, call)
-        document = read_new_claim(answer.content)
-        self._clock.observe(document.server_time, answer)
-        return hold_from(document.granted, token, durability_of(answer), (claim(type, value),))
+        return await self._change("/v1/claims", body, call, token, (claim(type, value),))
 
     async def free(self, type: str, value: str, *, reason: str, **call: Unpack[CallWithoutReason]) -> Claim:
         """Free a confirmed key, by its name. Raises `NotConfirmed` if it is not confirmed. Needs an admin key."""
-        return (await self._free(claim_id(key_of(type, value)), {**call, "reason": reason})).claim
+        key_of(type, value)
+        check_reason(reason)
+        body = FreeClaim(type=type, value=value, reason=reason)
+        return self._claim_of(await self._post("/v1/claims/free", body, {**call, "reason": reason}))
 
     @overload
     async def get(self, type: str, value: str, *, tx: Any = None) -> Claim | None: ...
@@ -68,10 +68,6 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
         """Whether nobody else can hold this key now: it is held or confirmed."""
         found = await self.get(type, value, tx=tx)
         return found is not None and found.taken
-
-    async def _free(self, id: str, call: Call) -> FreedClaim:
-        answer = await self._post(path_of("claims", id, "forget"), ForgetClaim(force=True), call)
-        return FreedClaim(self._claim_of(answer), "idempotency-replayed" in answer.headers)
 
     def _claim_of(self, answer: httpx.Response) -> Claim:
         document = read_claim(answer.content)

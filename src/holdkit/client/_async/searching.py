@@ -11,9 +11,9 @@ from ...core.validation import flag
 from ...kernel._async.searching import number_of
 from ...kernel.pages import Page
 from ...kernel.results import Hold
-from ...kernel.times import moment
 from ...wire.holds import HoldPage, LinePage
 from ..answers import row_from
+from ..requests import instant
 from .transport import AsyncRemoteCalls
 
 
@@ -43,7 +43,7 @@ class AsyncRemoteSearches(AsyncRemoteCalls):
         while True:
             page: HoldPage = await self._do(
                 "list_holds", pool=pool, state=state, entity=entity, actor=actor, account=account,
-                placed_from=moment(placed_from, "placed_from"), placed_to=moment(placed_to, "placed_to"),
+                placed_from=instant(placed_from, "placed_from"), placed_to=instant(placed_to, "placed_to"),
                 order="newest" if newest_first else None, after=after or None, before=before or None, limit=limit - len(found), tx=tx,
             )  # fmt: skip
             found += [Hold(row_from(one)) for one in page.items]

@@ -18,7 +18,7 @@ from ...kernel.journal import JournalEntry
 from ...kernel.pages import decode_cursor, encode_cursor
 from ...kernel.workers import Signal
 from ...wire.journal import SEALED, CursorAnswer, EntryAnswer, EntryPage, KeptCursor, MoveCursor
-from ..answers import ServerClock, entry_from
+from ..answers import ServerClock, entry_from, slot_of
 from ..problems import LONGEST_PAUSE, NotAdmitted
 from ..requests import address
 from ..stream import LocalState, StreamCursor, StreamHandle
@@ -103,7 +103,7 @@ class RemoteFollower(RemoteCalls):
                 raise
             return None
         self._generation = found.generation
-        return SavedCursor(found.cursor, found.follower, found.version, found.slot)
+        return SavedCursor(found.cursor, found.follower, found.version, slot_of(found.at))
 
     def follow(self, wait: bool, *, from_now: bool = False) -> Iterator[JournalEntry]:
         """Entries until the stream or the client is closed or, without `wait`, until the journal ends."""

@@ -68,7 +68,7 @@ class RemoteReads(RemoteSearches):
         """Return the place of a hold in its line: 1 is next; None if it does not wait. Exact to 1,000; whoever is farther behind has
         1001. Raises `HoldNotFound` or `HoldRetired`."""
         place: PlaceAnswer = self._do("show_place", _id(hold), tx=tx)
-        return None if place.ahead is None else place.ahead + 1
+        return place.place
 
     def history(
         self, hold: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000, archive: object = None

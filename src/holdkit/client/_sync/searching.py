@@ -12,9 +12,9 @@ from ...core.validation import flag
 from ...kernel._sync.searching import number_of
 from ...kernel.pages import Page
 from ...kernel.results import Hold
-from ...kernel.times import moment
 from ...wire.holds import HoldPage, LinePage
 from ..answers import row_from
+from ..requests import instant
 from .transport import RemoteCalls
 
 
@@ -44,7 +44,7 @@ class RemoteSearches(RemoteCalls):
         while True:
             page: HoldPage = self._do(
                 "list_holds", pool=pool, state=state, entity=entity, actor=actor, account=account,
-                placed_from=moment(placed_from, "placed_from"), placed_to=moment(placed_to, "placed_to"),
+                placed_from=instant(placed_from, "placed_from"), placed_to=instant(placed_to, "placed_to"),
                 order="newest" if newest_first else None, after=after or None, before=before or None, limit=limit - len(found), tx=tx,
             )  # fmt: skip
             found += [Hold(row_from(one)) for one in page.items]

@@ -15,7 +15,7 @@ from ...faces.keys import listed
 from ...faces.seating import Seat, Together, checked_seat
 from ...kernel.context import Call
 from ...kernel.results import Hold
-from ...wire.items import AddItems, BestItems, NewSeat, RemoveSeats
+from ...wire.items import AddSeats, HoldSeats, NewSeat, RemoveSeats
 from ..answers import read_seats
 from ..requests import seconds
 from .items import distinct
@@ -28,10 +28,10 @@ class RemoteSeats(RemoteCalls):
     def add(self, seats: Iterable[Seat], **call: Unpack[Call]) -> None:
         """Create the items that are missing, then put the seats into the maps of their sections. A seat that is in its map
         already gets this place instead. Needs an admin key."""
-        body = AddItems(**self._request_fields(call))
-        body.seats = [NewSeat(*astuple(checked_seat(seat))) for seat in listed(seats, "seats", "Seat objects")]
+        places = [NewSeat(*astuple(checked_seat(seat))) for seat in listed(seats, "seats", "Seat objects")]
+        body = AddSeats(seats=places, **self._request_fields(call))
         distinct([seat.id for seat in body.seats])
-        self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
+        self._transport.ask("POST", "/v1/seats", body, op=call.get("op"))  # adding twice is adding once
 
     def hold(
         self,
@@ -48,7 +48,7 @@ class RemoteSeats(RemoteCalls):
         """Hold the best `count` free seats of a section: neighbours; with `together="prefer"` neighbours if possible; with
         `together=False` the best ones anywhere. Only seats of this `kind` are looked at. Raises `ItemsTaken` if there are not
         enough, `SectionNotFound` if the section has no seats. The server finds and holds them in this one request."""
-        body = BestItems(
+        body = HoldSeats(
             count=count,
             section=section,
             kind=kind,
@@ -57,7 +57,7 @@ class RemoteSeats(RemoteCalls):
             token=token,
             metadata=metadata,
         )
-        return self._change("/v1/items/best", body, call, token)
+        return self._change("/v1/seats/hold", body, call, token)
 
     def remove(self, section: str, ids: Iterable[str] | None = None, **call: Unpack[Call]) -> None:
         """Take seats out of the map of a section, or with `ids=None` all of them. The items stay. Needs an admin key."""

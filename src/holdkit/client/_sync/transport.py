@@ -14,6 +14,7 @@ import httpx
 import msgspec
 from msgspec.structs import replace
 
+from ...core.model import Leg
 from ...core.validation import invalid, text
 from ...core.values import MAX_OP
 from ...engines.clocks import steady
@@ -258,12 +259,12 @@ class RemoteCalls:
             self._clock.observe(now, answer)
         return document  # type: ignore[no-any-return]
 
-    def _change(self, path: str, body: Body, call: Call, token: str | None) -> Hold:
-        """Request a change whose answer is a hold."""
+    def _change(self, path: str, body: Body, call: Call, token: str | None, request: tuple[Leg, ...] = ()) -> Hold:
+        """Request a change whose answer is a hold. The legs of the request that placed it have the names of keys."""
         answer = self._post(path, body, call)
         document = read_hold(answer.content)
         self._clock.observe(document.server_time, answer)
-        return hold_from(document, token, durability_of(answer))
+        return hold_from(document, token, durability_of(answer), request)
 
     def _pages(self, operation: str, /, *ids: str, limit: int, after: str | None, **query: Any) -> Page[T]:
         """Return up to `limit` items, from as many requests as that takes: an answer of the server also ends at its bytes."""

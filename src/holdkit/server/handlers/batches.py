@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from ... import errors
@@ -20,7 +19,7 @@ from ...kernel.prepare import op_within
 from ...kernel.results import Hold
 from ...wire import batches as bodies
 from ...wire.batches import BatchAnswer, CommandAnswer
-from ...wire.fields import Body
+from ...wire.fields import Body, Time
 from ...wire.holds import hold_now
 from ...wire.pools import pool_now
 from ...wire.problems import REPLAYED, Facts, Problem, detail_of, facts, plain
@@ -68,7 +67,7 @@ async def batch(request: Request) -> Answer:
     return await request.running.large_answers.change(request, size, answers, (REPLAYED,) if replayed else ())
 
 
-def _answered(outcome: Outcome, asked: AnyCommand, now: datetime, caller: Caller) -> CommandAnswer:
+def _answered(outcome: Outcome, asked: AnyCommand, now: Time, caller: Caller) -> CommandAnswer:
     if isinstance(outcome, Hold):
         secret = asked.names == "legs"
         shown = hold_now(outcome, now, caller.show, secret=secret)
@@ -135,6 +134,8 @@ def _command(asked: Any, caller: Caller, fields: Fields) -> AnyCommand:
         fields["legs"] = (Leg(asked.pool, asked.quantity),)
     elif kind.names == "legs":
         fields["legs"] = legs_of(asked, caller)
+    elif kind is core.ReturnToPool:
+        fields["force"] = True  # no token is checked
     command: AnyCommand = kind(**fields)
     return command
 

@@ -14,7 +14,7 @@ from ...kernel.follower_state import MAX_FOLLOWER, SavedCursor
 from ...kernel.journal import ALL, JournalEntry
 from ...kernel.pages import decode_cursor, encode_cursor, generation_of
 from ...kernel.results import Record
-from ...kernel.times import moment
+from ...wire.fields import at
 from ...wire.journal import CursorAnswer, CursorQuery, FollowerQuery, KeptCursor, MoveCursor
 from ...wire.problems import REPLAYED, Problem
 from ...wire.records import PutRecordBody, RecordAnswer, RecordNow, RecordPage, RecordsQuery
@@ -122,7 +122,7 @@ async def move_cursor(request: Request) -> Answer:
 
 def _kept(request: Request, name: str, kept: SavedCursor) -> KeptCursor:
     cursor, generation = request.caller.positions.show(kept.cursor), generation_of(kept.cursor)
-    return KeptCursor(name, cursor, kept.follower, kept.version, kept.slot, generation, request.now())
+    return KeptCursor(name, cursor, kept.follower, kept.version, at(kept.slot), generation, request.now())
 
 
 async def list_records(request: Request) -> Answer:
@@ -179,5 +179,5 @@ def _kind(kind: str) -> str:
 
 
 def _record(record: Record) -> RecordAnswer:
-    return RecordAnswer(kind=record.kind, id=record.id, body=record.body, version=record.version, slot=moment(record.at), at=record.at,
+    return RecordAnswer(kind=record.kind, id=record.id, body=record.body, version=record.version, at=at(record.at),
                         replayed=record.replayed)  # fmt: skip

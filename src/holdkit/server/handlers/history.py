@@ -9,7 +9,6 @@ has a row again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Final
 
 from msgspec import Struct
@@ -18,7 +17,7 @@ from ...core.model import SECOND, Slot
 from ...core.validation import invalid
 from ...engines.rollups import RollupRow, RollupStore
 from ...kernel.normalise import span
-from ...wire.fields import at
+from ...wire.fields import Time, at
 from ...wire.history import PoolHistories, PoolHistory, PoolHistoryBody, ServerHistory, ServerHistoryQuery
 from ..metrics import BUCKETS
 from ..request import Answer, Request, answer
@@ -88,7 +87,7 @@ def _store(request: Request) -> RollupStore | None:
 
 
 def pools_over_time(
-    store: RollupStore | None, window: Window, tenant: str, pools: Sequence[str], now: datetime
+    store: RollupStore | None, window: Window, tenant: str, pools: Sequence[str], now: Time
 ) -> PoolHistories:
     """Pools over time, as a document; without a store, nobody is recording."""
     return PoolHistories(
@@ -163,7 +162,7 @@ async def server_history(request: Request) -> Answer:
     return answer(await executor.run_blocking(lambda: servers_over_time(store, window, request.now())))
 
 
-def servers_over_time(store: RollupStore | None, window: Window, now: datetime) -> ServerHistory:
+def servers_over_time(store: RollupStore | None, window: Window, now: Time) -> ServerHistory:
     """All servers of the database over time, as a document."""
     intervals: dict[int, ServerCounts] = {}
     for row in [] if store is None else _rows(store, window, "", SERVER):

@@ -1,8 +1,8 @@
-"""Holds: place, join a line, confirm, release, extend, expire, return, read."""
+"""Holds: place, join a line, read. (What ends them is plain.)"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
@@ -15,9 +15,8 @@ from ...kernel.answers import hold_of, refusal_of
 from ...kernel.context import actor_text
 from ...kernel.normalise import hold_id, reference, span
 from ...kernel.results import Hold
-from ...wire.fields import Body, encode
+from ...wire.fields import Body, encode, read_moment
 from ...wire.holds import (
-    HoldAnswer,
     HoldPage,
     HoldsQuery,
     Join,
@@ -142,8 +141,8 @@ async def show_hold(request: Request) -> Answer:
     if not labels:
         return answer_hold(request, hold)
     request.charge_legs(len(hold.raw.legs) - 1)
-    shown = hold_now(hold, request.now(hold.raw.held_at, hold.raw.joined_at), request.caller.show, secret=False)
-    _label(shown, labels)
+    now = request.now(hold.raw.held_at, hold.raw.joined_at)
+    shown = hold_now(hold, now, request.caller.show, secret=False, labels=labels)
     return Answer(encode(shown), 200, (JSON, (b"etag", hold_tag(hold))))
 
 
@@ -153,12 +152,6 @@ async def _labels(request: Request, holds: Iterable[Hold]) -> dict[str, str | No
     keys = [(request.caller.tenant, id) for id in dict.fromkeys(islice(claims, MOST_LABELS))]
     pools = await request.kernel._executor.find_pools(keys) if keys else []
     return {pool.id: pool.label for pool in pools if pool is not None}
-
-
-def _label(shown: HoldAnswer, labels: Mapping[str, str | None]) -> HoldAnswer:
-    for leg in shown.legs:
-        leg.label = labels.get(leg.pool)
-    return shown
 
 
 async def show_place(request: Request) -> Answer:
@@ -195,7 +188,7 @@ async def list_holds(request: Request) -> Answer:
     }
     holds = await request.kernel.holds(
         pool=query.pool, state=query.state, entity=query.entity, actor=query.actor, account=query.account,
-        placed_from=query.placed_from, placed_to=query.placed_to, newest_first=query.order == "newest",
+        placed_from=read_moment(query.placed_from, "placed_from"), placed_to=read_moment(query.placed_to, "placed_to"), newest_first=query.order == "newest",
         limit=query.limit, **begins,
     )  # fmt: skip
     after, now = holds.next, request.now()
@@ -204,6 +197,6 @@ async def list_holds(request: Request) -> Answer:
     labels = await _labels(request, holds)
 
     def page() -> HoldPage:
-        return HoldPage([_label(hold_answer(hold.raw), labels) for hold in holds], after, now)
+        return HoldPage([hold_answer(hold.raw, labels=labels) for hold in holds], after, now)
 
     return await request.running.large_answers.page(request, _size(holds), page)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from msgspec import Raw
 
-from ...wire.fields import at
+from ...wire.fields import Time, at
 from ...wire.system import JobAnswer, JobPage, JobProblem
 from ..jobs import Job
 from ..request import Answer, Request, answer
 
 
-def job_answer(job: Job, now: datetime, *, result: bool = True) -> JobAnswer:
+def job_answer(job: Job, now: Time, *, result: bool = True) -> JobAnswer:
     """A job as a document."""
     problem = None if job.problem is None else JobProblem(job.problem.reason, job.problem.detail)
     return JobAnswer(

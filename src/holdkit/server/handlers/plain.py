@@ -5,8 +5,7 @@ What such an operation needs beyond its scope follows from its fields, and is ch
 
 - A body that takes units (`Taking`) names legs: a total for a new pool needs scope admin. They were charged with the body, and the
   answer has the token. A hold that the path names is charged by its legs, and may be named by the header Holdkit-Ticket.
-- `force` needs scope admin, and calls the same method of `kernel.admin`, which asks for a reason. A method that only `kernel.admin`
-  has needs no token in any case, so the request must say `force`.
+- `force` needs scope admin, and calls the same method of `kernel.admin`, which asks for a reason.
 - With `precondition`, the version in `If-Match` is the method's `if_version`.
 - An API key that is limited to pools sees a pool without those above, and positions as they are sealed for it.
 """
@@ -21,7 +20,6 @@ from msgspec.structs import asdict
 
 from ...core.pages import Page as FoundPage
 from ...core.reading import AccountUsage
-from ...core.validation import invalid
 from ...kernel.normalise import present
 from ...kernel.pages import Page
 from ...operations import Operation
@@ -65,7 +63,10 @@ def handler_of(operation: Operation) -> Handler:
             named = {name: getattr(asked, name) for name in fields} | call_fields(request, asked)
         if operation.precondition:
             named["if_version"] = if_match(request)
-        called = _forced(request, operation, asked.force) if forcing else request.kernel
+        called: Any = request.kernel
+        if forcing and asked.force:
+            need_admin(request.caller, "force")
+            called = called.admin
         what: tuple[Any, ...] = request.names
         if of_hold:
             what = (present(request.hold_named, getattr(asked, "token", None)),)
@@ -83,18 +84,6 @@ def arguments_of(operation: Operation) -> tuple[str, ...]:
     if "{hold}" in operation.path:
         others |= {"token"}
     return tuple([name for name in asked.__struct_fields__ if name not in others])
-
-
-def _forced(request: Request, operation: Operation, force: bool) -> Any:
-    """Return what has the method: the kernel or, with `force`, what its operator calls."""
-    if operation.calls.startswith("admin."):
-        if not force:
-            raise invalid("force", "force_required", "no token is checked: send force: true, with a reason")
-        return request.kernel
-    if not force:
-        return request.kernel
-    need_admin(request.caller, "force")
-    return request.kernel.admin
 
 
 def _usage(request: Request, page: Page[AccountUsage]) -> Answer:

@@ -117,7 +117,7 @@ async def sweep(request: Request) -> Answer:
     body: SweepBody = request.body
     report = await request.kernel.sweep(body.limit)
     holds, tenants = list(report.holds), list(report.tenants)
-    return answer(SweepAnswer(report.expired, holds, tenants, report.more, report.scanned_at))
+    return answer(SweepAnswer(report.expired, holds, tenants, report.more, at(report.scanned_at)))
 
 
 async def show_limits(request: Request) -> Answer:
