@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-import msgspec
 from msgspec.structs import replace
 
 from ..core.entries import Action
 from ..kernel.follower_state import CursorStore, OnGeneration
+from ..wire.fields import encode
 from ..wire.journal import EntryAnswer
 from .answers import read_entry
 
@@ -92,7 +92,7 @@ def identity_of(entry: EntryAnswer) -> str:
     what they say."""
     if entry.action != Action.JOURNAL_BASELINE:
         return entry.position
-    return msgspec.json.encode(replace(entry, cursor="")).decode()
+    return encode(replace(entry, cursor="")).decode()
 
 
 class LocalState(NamedTuple):
