@@ -37,10 +37,9 @@ from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment
 from ..wire.budgets import AllowanceBody, UsageAnswer
-from ..wire.claims import ClaimAnswer, ClaimPage
+from ..wire.claims import ClaimAnswer
 from ..wire.fields import decoder
 from ..wire.holds import HoldAnswer, HoldNow
-from ..wire.items import ItemList, ItemPage, SeatPage
 from ..wire.journal import Effect as EffectAnswer
 from ..wire.journal import EntryAnswer, RefusedAnswer, SentEntry
 from ..wire.pools import PoolAnswer
@@ -49,17 +48,11 @@ from ..wire.sagas import SagaAnswer, SagaHistory
 from ..wire.stats import Stats as StatsAnswer
 from ..wire.system import LimitsAnswer
 
-read_hold: Final = decoder(HoldNow).decode
 """Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
 read_pool: Final = decoder(PoolAnswer).decode
 read_entry: Final = decoder(EntryAnswer).decode
 BEGINNING: Final = encode_cursor({})
 """The cursor before the first entry, which every server knows."""
-read_claim: Final = decoder(ClaimAnswer).decode
-read_claims: Final = decoder(ClaimPage).decode
-read_items: Final = decoder(ItemList).decode
-read_item_page: Final = decoder(ItemPage).decode
-read_seats: Final = decoder(SeatPage).decode
 
 
 def slot_of(at: datetime) -> Slot:

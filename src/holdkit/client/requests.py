@@ -147,12 +147,6 @@ def instant(value: Slot | datetime | None, field: str) -> str | None:
     return datetime_of(slot).isoformat()
 
 
-def path_of(kind: str, id: str, verb: str | None = None) -> str:
-    """`/v1/pools/show%2F42`: ids are percent-encoded completely, slashes too."""
-    path = f"/v1/{kind}/{_part(id)}"
-    return path if verb is None else f"{path}/{verb}"
-
-
 def _part(id: str) -> str:
     if id in (".", ".."):
         raise invalid("id", "id_unaddressable", "cannot be part of a URL: every proxy would resolve it")
@@ -169,6 +163,6 @@ READ: Final = {
 """Reads the answer of an operation. Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
 
 
-def address(operation: str, *ids: str) -> str:
+def path_of(operation: str, *ids: str) -> str:
     """The path of an operation, such as `/v1/pools/show%2F42`: ids are percent-encoded completely, slashes too."""
     return _PATHS[operation] % tuple([_part(id) for id in ids])

@@ -89,7 +89,7 @@ def test_each_operation_has_a_name_and_a_path_of_its_own() -> None:
 
 
 CLIENT = sorted(Path(holdkit.client.__file__).parent.joinpath("_sync").glob("*.py"))
-SENDING = {"_do", "_ask", "_read", "_pages", "_entry_pages", "_found"}
+SENDING = {"_do", "_ask", "_read", "_heard", "_hold", "_pages", "_entry_pages", "_found"}
 """The methods of a client whose first argument names the operation."""
 ALSO_SENT = {
     ("journal.on", "list_tenants"): "is refused to whoever may not see all tenants",
@@ -98,6 +98,9 @@ ALSO_SENT = {
 """Operations that a method sends beside its own, and why."""
 CLASSES = {kind.__name__: prefix for prefix, kind in OF_A_CLIENT.items()} | {
     "RemoteAccounts": "accounts.",
+    "RemoteClaims": "claims.",
+    "RemoteItems": "items.",
+    "RemoteSeats": "seats.",
     "RemoteAdmin": "admin.",
     "RemoteJournal": "journal.",
     "RemoteReads": "",
@@ -151,7 +154,7 @@ def expecting(node: ast.AST, function: ast.FunctionDef, names: dict[str, Any]) -
     match node:
         case ast.AnnAssign(value=value, annotation=annotation) if (call := sent(value)) and call[0] != "_entry_pages":
             yield call, eval(ast.unparse(annotation), names)
-        case ast.Return(value=value) if (call := sent(value)) and call[0] not in ("_ask", "_entry_pages"):
+        case ast.Return(value=value) if (call := sent(value)) and call[0] not in ("_ask", "_hold", "_entry_pages"):
             assert function.returns is not None
             yield call, eval(ast.unparse(function.returns), names)
         case ast.Call(func=ast.Name(id=converter), args=[value, *_]) if (call := sent(value)) and call[0] != "_ask":

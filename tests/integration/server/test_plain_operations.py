@@ -65,7 +65,7 @@ def test_the_fields_of_a_plain_operation_are_the_parameters_of_its_method() -> N
 
 def test_an_answer_has_the_token_if_and_only_if_the_operation_placed_the_hold() -> None:
     assert {one.name for one in OPERATIONS if one.answer is HoldNow and one.status == 201} == {
-        *("hold", "consume", "join", "budget_hold", "budget_consume", "reserve_items", "best_items")
+        *("hold", "consume", "join", "budget_hold", "budget_consume", "claim", "hold_items", "hold_seats")
     }
 
     async def work(here: InProcessApp) -> None:
@@ -107,7 +107,7 @@ def test_a_command_of_a_batch_needs_the_scope_of_its_own_route() -> None:
             command = {"type": verb, "id": "gpu", **BODIES.get(verb, {})}
             answer = await here.call("POST", "/v1/batch", {"commands": [command]}, op=f"t{next(NUMBERS)}", key="hold")
             too_small = answer.status_code == 403 and answer.json()["reason"] == "scope_too_small"
-            assert too_small == (needed.get("return_to_pool" if verb == "return_to_pool" else verb) == "admin"), verb
+            assert too_small == (needed[verb] == "admin"), verb
             refused += too_small
         assert refused == 7
 
@@ -142,10 +142,10 @@ def test_a_hold_in_the_path_is_named_by_its_ticket_and_charged_by_its_legs() -> 
 def test_force_is_journaled_and_needs_a_reason() -> None:
     async def work(here: InProcessApp) -> None:
         forcing = [one for one in PLAIN if one.body is not None and "force" in one.body.__struct_fields__]
-        assert {one.name for one in forcing} == {"consume", "confirm", "release", "extend", "return", "return_to_pool"}
+        assert {one.name for one in forcing} == {"consume", "confirm", "release", "extend", "return"}
         for operation in forcing:
             ids = {"hold": (await placed(here, {"pool": "gpu", "ttl": 60}))["id"], "pool": "gpu"}
-            if operation.name in ("return", "return_to_pool"):
+            if operation.name == "return":
                 forced = {"force": True, "reason": "paid"}
                 assert (
                     await here.call("POST", f"/v1/holds/{ids['hold']}/confirm", forced, op=f"t{next(NUMBERS)}")
@@ -154,12 +154,6 @@ def test_force_is_journaled_and_needs_a_reason() -> None:
             body |= {"pool": "gpu"} if operation.name == "consume" else {}
             silent = await here.call(operation.method, path_of(operation, ids), body, op=f"t{next(NUMBERS)}")
             assert (silent.status_code, silent.json()["code"]) == (400, "reason_required"), operation.name
-            if operation.name == "return_to_pool":
-                unforced = await here.call(
-                    operation.method, path_of(operation, ids), {**body, "force": False}, op=f"t{next(NUMBERS)}"
-                )
-                assert (unforced.status_code, unforced.json()["code"]) == (400, "force_required")
-                continue
             answer = await here.call(
                 operation.method, path_of(operation, ids), {**body, "reason": "by hand"}, op=f"t{next(NUMBERS)}"
             )

@@ -19,7 +19,7 @@ from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ...wire.budgets import BudgetAnswer, BudgetConfirm, UsagePage
 from ..answers import ServerClock, allowance_body, pool_in, usage_from
-from ..requests import USE_THE_BUDGET, address, verb_json
+from ..requests import USE_THE_BUDGET, path_of, verb_json
 from .executor import AsyncRemoteExecutor
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction
 
@@ -53,7 +53,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         verb, field = ("hold", "estimate") if isinstance(command, PlaceHold) else ("consume", "actual")
         body = verb_json(command) | {"client": client, field: _spent(amounts)}
         del body["legs"]
-        return await self.executor.send(address(f"budget_{verb}", self.name), body, command.op, undo)
+        return await self.executor.send(path_of(f"budget_{verb}", self.name), body, command.op, undo)
 
     async def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as `AsyncBudgetSetPort` has it)
         """Not available: only the server knows the windows of the set and their totals."""
@@ -83,7 +83,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
             **self._request_fields(call),
         )
         return hold_of(
-            await self.executor.send(address("budget_confirm", self.name), fields, call.get("op"), shielded=shielded),
+            await self.executor.send(path_of("budget_confirm", self.name), fields, call.get("op"), shielded=shielded),
             token,
         )
 

@@ -44,7 +44,7 @@ from ..answers import (
 )
 from ..cancelling import AsyncFinisher
 from ..problems import NotAdmitted
-from ..requests import OPERATION, address, verb_json, verb_of, window_json
+from ..requests import OPERATION, path_of, verb_json, verb_of, window_json
 from ..stream import StreamHandle
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
 
@@ -80,7 +80,7 @@ class AsyncRemoteWaiter:
         until = steady() + seconds
         try:
             stream = self._transport.stream(
-                address("place_events", self._key[1]), {}, None, self._handle, read=min(seconds, STREAM)
+                path_of("place_events", self._key[1]), {}, None, self._handle, read=min(seconds, STREAM)
             )
             async with stream as packets:
                 async for packet in packets:
@@ -143,19 +143,19 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
             return await self._record(command)
         if isinstance(command, LeaveLine):
             return await self._leave(command)
-        path = address(verb_of(command), *named(command))
+        path = path_of(verb_of(command), *named(command))
         return await self.send(path, verb_json(command), command.op, undo, shielded=shielded)
 
     async def _leave(self, command: LeaveLine) -> Receipt:
         correlation = None if command.correlation_id is None else str(command.correlation_id)
         body = Leave(token=command.token, placed_op=command.placed_op, actor=command.actor, correlation_id=correlation)
-        return await self._changed(address("leave", command.id), body, None)
+        return await self._changed(path_of("leave", command.id), body, None)
 
     async def _pool(self, command: PoolCommand) -> Receipt:
         operation = OPERATION[verb_of(command)]
         version = getattr(command, "if_version", None)
         headers = {} if version is None else {"If-Match": f'"{version}.0"'}
-        path, op = address(operation.name, *named(command)), retry_key(command.op)
+        path, op = path_of(operation.name, *named(command)), retry_key(command.op)
         answer = await self._transport.ask(operation.method, path, verb_json(command), op=op, headers=headers)
         pool = pool_in(answer)
         return Receipt(slot=self.now(), pool=pool.raw, replayed=pool.replayed)
@@ -170,8 +170,8 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
 
     async def _window(self, command: AnyCommand, original: AnyCommand | None) -> Receipt:
         body = {"commands": [window_json(command)]} | ({} if original is None else {"original": window_json(original)})
-        answer = await self._transport.ask("POST", address("windows"), body, op=retry_key(command.op))
-        document: WindowAnswer = self._read("windows", answer)
+        answer = await self._transport.ask("POST", path_of("windows"), body, op=retry_key(command.op))
+        document: WindowAnswer = self._heard("windows", answer)
         if document.hold is not None:
             return receipt_from(document.hold, durability_of(answer), document.decided)
         pool = None if document.pool is None else stored_pool(document.pool)
@@ -184,7 +184,7 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
             await self.execute(commands[0], faces=True)
             return
         body = {"commands": [window_json(command) for command in commands]}
-        await self._transport.ask("POST", address("windows"), body)
+        await self._transport.ask("POST", path_of("windows"), body)
 
     async def send(
         self,
@@ -200,14 +200,15 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
 
     async def _changed(self, path: str, body: dict[str, Any] | Body, op: str | None) -> Receipt:
         answer = await self._transport.ask("POST", path, body, op=retry_key(op))
-        return receipt_from(self._read("show_hold", answer), durability_of(answer))
+        return receipt_from(self._heard("show_hold", answer), durability_of(answer))
 
     async def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
         """Pools by window as they are now, in the order asked."""
         no_transaction(tx)
         if not keys:
             return []
-        page: WindowList = await self._do("read_windows", pools=[id for _, id in keys], durable=durable)
+        answer = await self._ask("read_windows", pools=[id for _, id in keys], durable=durable)
+        page: WindowList = self._heard("read_windows", answer)
         return [None if document is None else stored_pool(document) for document in page.items]
 
     async def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
@@ -226,7 +227,7 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
     async def clock(self) -> Slot:
         """The server's clock; asked for once, then known from every answer."""
         if not self._clock.known:
-            self._read("whoami", await self._ask("whoami"))
+            self._heard("whoami", await self._ask("whoami"))
         return self.now()
 
     def now(self) -> Slot:

@@ -20,7 +20,7 @@ from ...kernel.workers import AsyncSignal
 from ...wire.journal import SEALED, CursorAnswer, EntryAnswer, EntryPage, KeptCursor, MoveCursor
 from ..answers import ServerClock, entry_from, slot_of
 from ..problems import LONGEST_PAUSE, NotAdmitted
-from ..requests import address
+from ..requests import path_of
 from ..stream import LocalState, StreamCursor, StreamHandle
 from .transport import AsyncRemoteCalls, AsyncTransport, retry_key
 
@@ -54,7 +54,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         self.cursor, self.handle = StreamCursor(after), StreamHandle()
         self._name, self._ownership = name, CursorOwnership()
         self._kept, self._local = after, local or LocalState()
-        self._whose = {"all_tenants": "true"} if of_all else {}
+        self._whose: dict[str, Any] = {"all_tenants": "true"} if of_all else {}
         self._generation = ""
         """The generation of the journal in which the cursor under our name was made."""
 
@@ -98,7 +98,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
 
     async def _find(self, name: str) -> SavedCursor | None:
         try:
-            found: KeptCursor = await self._do("show_cursor", name, **self._whose)
+            found: KeptCursor = self._heard("show_cursor", await self._ask("show_cursor", name, **self._whose))
         except InvalidRequest as missing:
             if missing.code != "cursor_not_found":
                 raise
@@ -164,7 +164,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         self.cursor.restart()
         try:
             async with self._transport.stream(
-                address("events"), self._whose, self.cursor.cursor, self.handle
+                path_of("events"), self._whose, self.cursor.cursor, self.handle
             ) as packets:
                 begun = True
                 yield packets
@@ -202,7 +202,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         ownership = self._ownership
         body = MoveCursor(cursor=self.cursor.cursor or "", if_version=ownership.version, follower=ownership.follower)
         answer = await self._transport.ask(
-            "PUT", address("move_cursor", name), body, op=retry_key(), params=self._whose
+            "PUT", path_of("move_cursor", name), body, op=retry_key(), params=self._whose
         )
         kept: KeptCursor = self._read("move_cursor", answer)
         return kept.version

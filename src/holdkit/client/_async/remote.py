@@ -36,7 +36,7 @@ from ...wire.batches import BatchAnswer, CommandAnswer
 from ...wire.problems import Facts
 from ..answers import ServerClock, durability_of, hold_from, pool_from
 from ..problems import Policy, refusal_from
-from ..requests import address, command_json
+from ..requests import command_json, path_of
 from ..unsupported import UnsupportedOfKernel
 from .admin import AsyncRemoteAdmin
 from .budgets import AsyncRemoteBudget, AsyncRemoteBudgetSet
@@ -65,7 +65,7 @@ class AsyncRemoteVerbs(AsyncRemoteReads, AsyncVerbs):
             return []
         body = {"commands": [command_json(command) for command in listed], "atomic": atomic}
         try:
-            answer = await self._transport.ask("POST", address("batch"), body, op=retry_key(op))
+            answer = await self._transport.ask("POST", path_of("batch"), body, op=retry_key(op))
         except OperationConflict as used:  # the key of the whole batch
             return outcomes_of([used for _ in listed], atomic=atomic, op=used.subject)
         done: BatchAnswer = self._read("batch", answer)
@@ -99,7 +99,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def claims(self) -> AsyncRemoteClaims:
-        """Keys that only one holder can have: an email address, a user name."""
+        """Keys that only one holder can have: an email path_of, a user name."""
         return AsyncRemoteClaims(self._transport, self._clock)
 
     @cached_property

@@ -10,7 +10,7 @@ from ...errors import EngineError
 from ...kernel.context import Call
 from ...kernel.results import Page
 from ...wire.tenants import DeletedAnswer, DeletionJob, Quota, TenantAnswer, TenantPage
-from ..requests import address
+from ..requests import path_of
 from ..stream import NewFile, StreamHandle
 from .transport import AsyncRemoteCalls
 
@@ -45,7 +45,7 @@ class AsyncRemoteTenants(AsyncRemoteCalls):
         when it is complete."""
         out = NewFile(Path(file))
         try:
-            async with self._transport.stream(address("export_tenant", name), {}, None, StreamHandle()) as parts:
+            async with self._transport.stream(path_of("export_tenant", name), {}, None, StreamHandle()) as parts:
                 async for part in parts:
                     out.write(part)
             out.finish()

@@ -20,7 +20,7 @@ from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ...wire.budgets import BudgetAnswer, BudgetConfirm, UsagePage
 from ..answers import ServerClock, allowance_body, pool_in, usage_from
-from ..requests import USE_THE_BUDGET, address, verb_json
+from ..requests import USE_THE_BUDGET, path_of, verb_json
 from .executor import RemoteExecutor
 from .transport import RemoteCalls, Transport, no_transaction
 
@@ -54,7 +54,7 @@ class RemoteBudgetSet(RemoteCalls):
         verb, field = ("hold", "estimate") if isinstance(command, PlaceHold) else ("consume", "actual")
         body = verb_json(command) | {"client": client, field: _spent(amounts)}
         del body["legs"]
-        return self.executor.send(address(f"budget_{verb}", self.name), body, command.op, undo)
+        return self.executor.send(path_of(f"budget_{verb}", self.name), body, command.op, undo)
 
     def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as `BudgetSetPort` has it)
         """Not available: only the server knows the windows of the set and their totals."""
@@ -84,7 +84,7 @@ class RemoteBudgetSet(RemoteCalls):
             **self._request_fields(call),
         )
         return hold_of(
-            self.executor.send(address("budget_confirm", self.name), fields, call.get("op"), shielded=shielded),
+            self.executor.send(path_of("budget_confirm", self.name), fields, call.get("op"), shielded=shielded),
             token,
         )
 

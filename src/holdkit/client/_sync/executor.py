@@ -45,7 +45,7 @@ from ..answers import (
 )
 from ..cancelling import Finisher
 from ..problems import NotAdmitted
-from ..requests import OPERATION, address, verb_json, verb_of, window_json
+from ..requests import OPERATION, path_of, verb_json, verb_of, window_json
 from ..stream import StreamHandle
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
 
@@ -81,7 +81,7 @@ class RemoteWaiter:
         until = steady() + seconds
         try:
             stream = self._transport.stream(
-                address("place_events", self._key[1]), {}, None, self._handle, read=min(seconds, STREAM)
+                path_of("place_events", self._key[1]), {}, None, self._handle, read=min(seconds, STREAM)
             )
             with stream as packets:
                 for packet in packets:
@@ -144,19 +144,19 @@ class RemoteExecutor(RemoteCalls):
             return self._record(command)
         if isinstance(command, LeaveLine):
             return self._leave(command)
-        path = address(verb_of(command), *named(command))
+        path = path_of(verb_of(command), *named(command))
         return self.send(path, verb_json(command), command.op, undo, shielded=shielded)
 
     def _leave(self, command: LeaveLine) -> Receipt:
         correlation = None if command.correlation_id is None else str(command.correlation_id)
         body = Leave(token=command.token, placed_op=command.placed_op, actor=command.actor, correlation_id=correlation)
-        return self._changed(address("leave", command.id), body, None)
+        return self._changed(path_of("leave", command.id), body, None)
 
     def _pool(self, command: PoolCommand) -> Receipt:
         operation = OPERATION[verb_of(command)]
         version = getattr(command, "if_version", None)
         headers = {} if version is None else {"If-Match": f'"{version}.0"'}
-        path, op = address(operation.name, *named(command)), retry_key(command.op)
+        path, op = path_of(operation.name, *named(command)), retry_key(command.op)
         answer = self._transport.ask(operation.method, path, verb_json(command), op=op, headers=headers)
         pool = pool_in(answer)
         return Receipt(slot=self.now(), pool=pool.raw, replayed=pool.replayed)
@@ -171,8 +171,8 @@ class RemoteExecutor(RemoteCalls):
 
     def _window(self, command: AnyCommand, original: AnyCommand | None) -> Receipt:
         body = {"commands": [window_json(command)]} | ({} if original is None else {"original": window_json(original)})
-        answer = self._transport.ask("POST", address("windows"), body, op=retry_key(command.op))
-        document: WindowAnswer = self._read("windows", answer)
+        answer = self._transport.ask("POST", path_of("windows"), body, op=retry_key(command.op))
+        document: WindowAnswer = self._heard("windows", answer)
         if document.hold is not None:
             return receipt_from(document.hold, durability_of(answer), document.decided)
         pool = None if document.pool is None else stored_pool(document.pool)
@@ -185,7 +185,7 @@ class RemoteExecutor(RemoteCalls):
             self.execute(commands[0], faces=True)
             return
         body = {"commands": [window_json(command) for command in commands]}
-        self._transport.ask("POST", address("windows"), body)
+        self._transport.ask("POST", path_of("windows"), body)
 
     def send(
         self,
@@ -201,14 +201,15 @@ class RemoteExecutor(RemoteCalls):
 
     def _changed(self, path: str, body: dict[str, Any] | Body, op: str | None) -> Receipt:
         answer = self._transport.ask("POST", path, body, op=retry_key(op))
-        return receipt_from(self._read("show_hold", answer), durability_of(answer))
+        return receipt_from(self._heard("show_hold", answer), durability_of(answer))
 
     def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
         """Pools by window as they are now, in the order asked."""
         no_transaction(tx)
         if not keys:
             return []
-        page: WindowList = self._do("read_windows", pools=[id for _, id in keys], durable=durable)
+        answer = self._ask("read_windows", pools=[id for _, id in keys], durable=durable)
+        page: WindowList = self._heard("read_windows", answer)
         return [None if document is None else stored_pool(document) for document in page.items]
 
     def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
@@ -227,7 +228,7 @@ class RemoteExecutor(RemoteCalls):
     def clock(self) -> Slot:
         """The server's clock; asked for once, then known from every answer."""
         if not self._clock.known:
-            self._read("whoami", self._ask("whoami"))
+            self._heard("whoami", self._ask("whoami"))
         return self.now()
 
     def now(self) -> Slot:

@@ -37,7 +37,7 @@ from ...wire.batches import BatchAnswer, CommandAnswer
 from ...wire.problems import Facts
 from ..answers import ServerClock, durability_of, hold_from, pool_from
 from ..problems import Policy, refusal_from
-from ..requests import address, command_json
+from ..requests import command_json, path_of
 from ..unsupported import UnsupportedOfKernel
 from .admin import RemoteAdmin
 from .budgets import RemoteBudget, RemoteBudgetSet
@@ -66,7 +66,7 @@ class RemoteVerbs(RemoteReads, Verbs):
             return []
         body = {"commands": [command_json(command) for command in listed], "atomic": atomic}
         try:
-            answer = self._transport.ask("POST", address("batch"), body, op=retry_key(op))
+            answer = self._transport.ask("POST", path_of("batch"), body, op=retry_key(op))
         except OperationConflict as used:  # the key of the whole batch
             return outcomes_of([used for _ in listed], atomic=atomic, op=used.subject)
         done: BatchAnswer = self._read("batch", answer)
@@ -100,7 +100,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def claims(self) -> RemoteClaims:
-        """Keys that only one holder can have: an email address, a user name."""
+        """Keys that only one holder can have: an email path_of, a user name."""
         return RemoteClaims(self._transport, self._clock)
 
     @cached_property

@@ -11,7 +11,7 @@ from ...errors import EngineError
 from ...kernel.context import Call
 from ...kernel.results import Page
 from ...wire.tenants import DeletedAnswer, DeletionJob, Quota, TenantAnswer, TenantPage
-from ..requests import address
+from ..requests import path_of
 from ..stream import NewFile, StreamHandle
 from .transport import RemoteCalls
 
@@ -46,7 +46,7 @@ class RemoteTenants(RemoteCalls):
         when it is complete."""
         out = NewFile(Path(file))
         try:
-            with self._transport.stream(address("export_tenant", name), {}, None, StreamHandle()) as parts:
+            with self._transport.stream(path_of("export_tenant", name), {}, None, StreamHandle()) as parts:
                 for part in parts:
                     out.write(part)
             out.finish()

@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import httpx
 import msgspec
-from msgspec.structs import replace
 
 from ...core.model import Leg
 from ...core.validation import invalid, text
@@ -24,7 +23,6 @@ from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ...kernel.context import Call, call_fields, current
 from ...kernel.results import Hold, JournalEntry, JournalPage, Page
 from ...kernel.workers import GRACE, Signal
-from ...wire.fields import Body
 from ...wire.journal import EntryPage
 from ...wire.system import Job
 from ..answers import (
@@ -33,11 +31,10 @@ from ..answers import (
     durability_of,
     entry_from,
     hold_from,
-    read_hold,
     with_send_time,
 )
 from ..problems import Attempts, Policy, error_from, read_problem
-from ..requests import OPERATION, READ, address
+from ..requests import OPERATION, READ, path_of
 from ..stream import StreamHandle
 
 T = TypeVar("T")
@@ -226,18 +223,13 @@ class RemoteCalls:
         fields = self._call_fields(call)
         return {name: fields[name] for name in ("actor", "correlation_id", "reason") if fields[name] is not None}
 
-    def _post(self, path: str, body: Body, call: Call) -> httpx.Response:
-        """Request a change, under the caller's retry key or a new one."""
-        whole = replace(body, **self._request_fields(call))
-        return self._transport.ask("POST", path, whole, op=retry_key(call.get("op")))
-
     def _ask(
         self, operation: str, /, *ids: str, call: Call | None = None, tx: Any = None, **fields: Any
     ) -> httpx.Response:
         """Send the request of an operation: these ids in its path, these fields in its body or query. A change with `call` says who asks and
         why, and has the caller's retry key or a new one."""
         no_transaction(tx)
-        asked, path = OPERATION[operation], address(operation, *ids)
+        asked, path = OPERATION[operation], path_of(operation, *ids)
         if asked.method == "GET":
             return self._get(path, **fields)
         if call is not None:
@@ -252,19 +244,19 @@ class RemoteCalls:
         return self._read(operation, self._ask(operation, *ids, **given))
 
     def _read(self, operation: str, answer: httpx.Response) -> T:  # type: ignore[type-var]
-        """The document of an answer. It also tells the server's time."""
+        """The document of an answer."""
+        return READ[operation](answer.content)  # type: ignore[no-any-return]
+
+    def _heard(self, operation: str, answer: httpx.Response) -> T:  # type: ignore[type-var]
+        """The document of an answer, which also tells the server's time: what it says of remaining times is counted by that."""
         document: Any = READ[operation](answer.content)
-        now = getattr(document, "server_time", None)
-        if now is not None:
-            self._clock.observe(now, answer)
+        self._clock.observe(document.server_time, answer)
         return document  # type: ignore[no-any-return]
 
-    def _change(self, path: str, body: Body, call: Call, token: str | None, request: tuple[Leg, ...] = ()) -> Hold:
-        """Request a change whose answer is a hold. The legs of the request that placed it have the names of keys."""
-        answer = self._post(path, body, call)
-        document = read_hold(answer.content)
-        self._clock.observe(document.server_time, answer)
-        return hold_from(document, token, durability_of(answer), request)
+    def _hold(self, operation: str, /, *, token: str | None, request: tuple[Leg, ...] = (), **given: Any) -> Hold:
+        """Send the request of an operation whose answer is a hold. The legs of the request that placed it have the names of keys."""
+        answer = self._ask(operation, token=token, **given)
+        return hold_from(self._heard(operation, answer), token, durability_of(answer), request)
 
     def _pages(self, operation: str, /, *ids: str, limit: int, after: str | None, **query: Any) -> Page[T]:
         """Return up to `limit` items, from as many requests as that takes: an answer of the server also ends at its bytes."""

@@ -50,7 +50,7 @@ def answer_hold(request: Request, hold: Hold) -> Answer:
     if hold.replayed:
         headers = (*headers, REPLAYED)
     if not secret:
-        request.charge_legs(len(hold.raw.legs) - 1)
+        request.charge_legs(len(hold.raw.legs) - request.cost.commands)
     shown = hold_now(hold, request.now(hold.raw.held_at, hold.raw.joined_at), request.caller.show, secret=secret)
     return Answer(encode(shown), request.operation.status, headers)
 

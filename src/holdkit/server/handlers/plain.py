@@ -3,8 +3,9 @@ document.
 
 What such an operation needs beyond its scope follows from its fields, and is checked here for all of them:
 
-- A body that takes units (`Taking`) names legs: a total for a new pool needs scope admin. They were charged with the body, and the
-  answer has the token. A hold that the path names is charged by its legs, and may be named by the header Holdkit-Ticket.
+- A body that takes units (`Taking`) names legs: a total for a new pool needs scope admin. What a body names is charged with it
+  (`rates.cost_of`), a search too; of a hold, the legs that it does not name are charged with the answer. The hold of a path may be
+  named by the header Holdkit-Ticket. Only an operation that places a hold, 201, answers with the token.
 - `force` needs scope admin, and calls the same method of `kernel.admin`, which asks for a reason.
 - With `precondition`, the version in `If-Match` is the method's `if_version`.
 - An API key that is limited to pools sees a pool without those above, and positions as they are sealed for it.
@@ -34,6 +35,7 @@ from ...wire.catalog import (
 )
 from ...wire.fields import Body
 from ...wire.holds import HoldNow, Taking
+from ...wire.items import ItemList, ItemPage
 from ...wire.pools import PoolNow, PoolUsageAnswer, PoolUsagePage
 from ...wire.search import NamePage
 from ..request import Answer, Request, answer
@@ -52,6 +54,7 @@ def handler_of(operation: Operation) -> Handler:
     """Return the handler of a plain operation."""
     method, fields, show = attrgetter(operation.calls), arguments_of(operation), SHOWN[operation.answer]
     body = operation.body
+    changing = body is not None and issubclass(body, Body)
     taking, of_hold = body is not None and issubclass(body, Taking), "{hold}" in operation.path
     forcing = body is not None and "force" in body.__struct_fields__
 
@@ -60,7 +63,9 @@ def handler_of(operation: Operation) -> Handler:
             asked, named = request.query, {name: getattr(request.query, name) for name in fields}
         else:
             asked = request.body
-            named = {name: getattr(asked, name) for name in fields} | call_fields(request, asked)
+            named = {name: getattr(asked, name) for name in fields}
+            if changing:
+                named |= call_fields(request, asked)
         if operation.precondition:
             named["if_version"] = if_match(request)
         called: Any = request.kernel
@@ -99,6 +104,8 @@ SHOWN: Final[dict[Any, Callable[[Request, Any], Answer]]] = {
     HoldNow: answer_hold,
     PoolNow: answer_pool,
     PoolUsagePage: _usage,
+    ItemPage: lambda request, items: answer(ItemPage(items, items.next, request.now())),
+    ItemList: lambda request, items: answer(ItemList(items, request.now())),
     NamePage: _names,
     FacesAnswer: lambda request, faces: answer(FacesAnswer(**asdict(faces), server_time=request.now())),
     CalendarPage: lambda request, rooms: answer(calendar_page(rooms, request.now())),
