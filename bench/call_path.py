@@ -34,7 +34,7 @@ from holdkit.engines.port import Applied, Capabilities
 from holdkit.faces.opening import connect, connect_async
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel._sync.executor import Executor
-from holdkit.kernel.fair_queue import BoundedQueue
+from holdkit.kernel.fair_queue import FairQueue
 from holdkit.kernel.normalise import combined
 from holdkit.kernel.queued_calls import QueuedCall
 
@@ -179,10 +179,10 @@ async def steps(calls: int) -> dict[str, float]:
     applied = engine.apply([group] * len(batch))
 
     def queue() -> None:
-        bounded, taken = BoundedQueue(1_000), list[Any]()
+        bounded, taken = FairQueue(1_000), list[Any]()
         for call in batch:
-            bounded._enqueue(call)
-        bounded._take(taken)
+            bounded.add(call)
+        bounded.take(taken)
 
     def settle() -> None:
         for call in batch:

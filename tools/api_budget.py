@@ -14,7 +14,9 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
@@ -29,15 +31,18 @@ LONG: Final = 8
 """A method with more parameters has a line of its own."""
 NAMESPACES: Final = ("claims", "items", "seats", "accounts", "sagas", "journal", "admin")
 """Attributes of a kernel that are objects with methods of their own."""
+WITHIN: Final = ("admin.records", "admin.catalog", "server", "server.keys", "server.webhooks", "server.tenants")
+"""Those of a namespace, and what only the client of a server has."""
+RESOURCES: Final = {
+    holdkit.Kernel: holdkit.resources.ResourceKernel,
+    holdkit.AsyncKernel: holdkit.resources.AsyncResourceKernel,
+}
+"""What `resource` of a kernel with tables makes; a client has none."""
 WITH_MEMBERS: Final = frozenset(
     ["holdkit", "holdkit.client", *(f"holdkit.{name}" for name in
      ("errors", "commands", "journal", "reports", "sagas", "resources", "admin"))]
 )  # fmt: skip
 """The modules whose classes have a line. Those of frameworks and of tests follow their frameworks."""
-
-
-class _Room(holdkit.Resource[str, None]):
-    kind = "room"
 
 
 def faces(kernel: Any) -> dict[str, type]:
@@ -47,18 +52,15 @@ def faces(kernel: Any) -> dict[str, type]:
         for name in NAMESPACES
         if hasattr(type(kernel), name) and not inspect.isroutine(getattr(kernel, name))
     }
+    for path in WITHIN:
+        with suppress(AttributeError):
+            found[path] = type(attrgetter(path)(kernel))
     allowance = holdkit.Allowance(1, per="day")
-    made: dict[str, Callable[[], Any]] = {
-        "budget": lambda: kernel.budget("b", units=allowance),
-        "rate": lambda: kernel.rate("r", allowance),
-        "calendar": lambda: kernel.calendar("c", {"room": 1}),
-        "resource": lambda: kernel.resource(_Room()),
-    }
-    for name, make in made.items():
-        try:
-            found[name] = type(make())
-        except (AttributeError, holdkit.InvalidRequest):  # a client has no resources
-            continue
+    found["budget"] = type(kernel.budget("b", units=allowance))
+    found["rate"] = type(kernel.rate("r", allowance))
+    found["calendar"] = type(kernel.calendar("c", {"room": 1}))
+    if type(kernel) in RESOURCES:
+        found["resource"] = RESOURCES[type(kernel)]
     return found
 
 

@@ -1,7 +1,8 @@
 """Write every public name with its signature to tests/fixtures/api, one file per module (`make gen`): a change of them is seen in review.
 
 `--check` writes nothing and fails if a file is not current. `--budget` writes tools/budget.json (see tools/api_budget.py). Public are the names in `__all__` of the modules below and of every module
-of `holdkit.contrib`, and the members that do not begin with an underscore.
+of `holdkit.contrib`, what a kernel's attributes and factories give (`namespaces.txt`), and the members that do not begin with an
+underscore.
 """
 
 from __future__ import annotations
@@ -69,6 +70,19 @@ def described(module: ModuleType) -> Iterator[str]:
             yield f"{name}: {kind.__name__}"
 
 
+def namespaces() -> Iterator[str]:
+    """The classes behind the attributes of the kernels and what their factories make: no module names them."""
+    from .api_budget import faces, kernels
+
+    listed: set[type] = set()
+    for kind, kernel in kernels().items():
+        for path, cls in sorted(faces(kernel).items()):
+            yield f"{kind}.{path}: {cls.__name__}"
+            if cls not in listed:
+                yield from members(cls.__name__, cls)
+            listed.add(cls)
+
+
 def members(token: str, cls: type) -> Iterator[str]:
     """The public members that Holdkit's own classes define, inherited ones too; fields with their types as they are written. What is true of
     a kind of struct as such (`ClassVar`), or of a member of an enumeration, is for our own layers, and no promise."""
@@ -109,7 +123,9 @@ def main(arguments: list[str]) -> int:
 
         api_budget.write(grow="--grow" in arguments)
         return 0
-    wanted = {f"{name}.txt": "\n".join(described(importlib.import_module(name))) + "\n" for name in public_modules()}
+    lines = {name: described(importlib.import_module(name)) for name in public_modules()}
+    lines["namespaces"] = namespaces()
+    wanted = {f"{name}.txt": "\n".join(text) + "\n" for name, text in lines.items()}
     present = {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.txt")}
     changed = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
     if "--check" in arguments:

@@ -117,8 +117,8 @@ export async function findEntries(asked: Query, signal: AbortSignal): Promise<Fo
     const query = { ...filters, ...place, limit: ASKED };
     const page: EntryPage = await ask("v1/journal", { query, signal });
     items.push(...page.items);
-    reached = page.next ?? reached;
-    more = page.more;
+    reached = page.cursor;
+    more = page.next !== null;
     rounds += 1;
   } while (more && items.length <= PAGE && rounds < ROUND);
   if (items.length > PAGE) {

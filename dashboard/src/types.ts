@@ -292,12 +292,13 @@ export interface EntryAnswer {
   tenant?: string | null;
 }
 
-/** Entries in journal order; `next` is the `after` of the next page. Of a search from the end: newest first, and `next` is the `before` of the next page. A search looks at a bounded part of the journal, so a page may be empty and still have `more`. */
+/** Entries in journal order; `next` is the `after` of the next page. Of a search from the end: newest first, and `next` is the `before` of the next page. A search looks at a bounded part of the journal, so a page may be empty and still have a `next`. */
 export interface EntryPage {
   items: EntryAnswer[];
+  /** a cursor: read on at once; null at the end of the journal */
   next: string | null;
-  /** whether the page ended before the journal did: read on at once */
-  more: boolean;
+  /** where the page ended: whoever comes back later for new entries passes it as `after` */
+  cursor: string;
   server_time: string;
 }
 
@@ -386,15 +387,13 @@ export interface Facts {
   /** seconds until the deadline */
   remaining?: number | null;
   taken?: string[];
-  /** the hold that has each item */
-  holders?: Record<string, string | null>;
   hold?: string;
   /** what the hold was confirmed for */
   entity?: string;
   requested?: number;
   loose?: number;
   consumed?: number;
-  shortfalls?: Shortfall[];
+  shortfalls?: ShortfallAnswer[];
   available?: number;
   total?: number;
   /** by the account, or of a quota by the tenant */
@@ -858,15 +857,13 @@ export interface ProblemAnswer {
   /** seconds until the deadline */
   remaining?: number | null;
   taken?: string[];
-  /** the hold that has each item */
-  holders?: Record<string, string | null>;
   hold?: string;
   /** what the hold was confirmed for */
   entity?: string;
   requested?: number;
   loose?: number;
   consumed?: number;
-  shortfalls?: Shortfall[];
+  shortfalls?: ShortfallAnswer[];
   available?: number;
   total?: number;
   /** by the account, or of a quota by the tenant */
@@ -1150,17 +1147,17 @@ export interface ServerHistory {
 }
 
 /** One leg that fell short. */
-export interface Shortfall {
+export interface ShortfallAnswer {
   pool: string;
+  /** what the pool is called: its id, a key, an item's id, `inn/double/2027-07-03` */
+  name: string;
   requested: number;
   available: number;
+  /** of the pool; of an account, its limit */
   total: number;
-  /** The face's own name for the pool. */
-  label?: string | null;
-  /** Of a labelled pool: the id of the last hold granted on it. */
-  holder?: string | null;
-  spent?: boolean;
-  /** Of an account's limit: what the account uses already. `total` is the limit. */
+  /** of a key or an item: it is confirmed, so it does not become available by itself */
+  confirmed?: boolean;
+  /** of an account: what it uses already */
   used?: number;
 }
 

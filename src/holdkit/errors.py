@@ -68,7 +68,7 @@ class InvalidRequest(HoldkitError, ValueError):
 
     title = "The request is not valid"
     index: int | None = None
-    """Of an atomic batch: the position of the command that is wrong, from 0."""
+    """Of a batch: the position of the command that is wrong, from 0."""
 
     def __init__(self, message: str, *, field: str, code: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -262,7 +262,7 @@ class ItemsTaken(InsufficientCapacity):
     taken: tuple[str, ...]
     """The ids of the items that are not available, in order."""
     holders: dict[str, str | None]
-    """By item id, the id of the hold that has it."""
+    """By item id, the id of the hold that has it. Empty from a server, which does not tell it."""
 
 
 class LineAhead(Unavailable):

@@ -145,7 +145,7 @@ class Process:
         with loop.inside(self):
             self.executor = AsyncExecutor(store, randomness)  # type: ignore[arg-type]  # what kernels use of one
             self.hk = AsyncKernel(self.executor)
-        self.executor.group_commit._batches = self  # type: ignore[assignment]
+        self.executor.group_commit.main._batches = self  # type: ignore[assignment]
 
     def put(self, run: Callable[[], None]) -> None:
         """What the kernel gives to its writing thread: it happens in a turn."""

@@ -210,7 +210,7 @@ FAILURES = {
     "entry a 2 -> hold.held": "there is no entry 2",
     "entry a 1 -> hold.held actor=user:1": "actor: expected 'user:1', got None",
     "batch\nhold b gpu 3 ttl=60 -> held\nend": "expected held, got insufficient_capacity",
-    "batch\nhold b gpu 0 ttl=60 -> held\nend": "got InvalidRequest",
+    "batch\nhold b gpu 0 ttl=60 -> held\nend": "expected held, got invalid: holdkit: quantity: must lie between",
     "batch\nhold b gpu 1 ttl=60\nend -> invalid": "expected invalid, got done",
 }
 

@@ -170,11 +170,11 @@ def lock_queues_of(kernel: Any) -> Any:
 
 def queued_behind_locks(kernel: Any) -> int:
     """How many submissions are queued behind those that are blocked."""
-    return sum(len(room._queue) for room in tuple(lock_queues_of(kernel).open.values()))
+    return sum(len(room.queue) for room in tuple(lock_queues_of(kernel).open.values()))
 
 
 def no_lock_queues(kernel: Any) -> None:
     """All rooms have gone, and the main queue has its whole bound again."""
     wait_until(lambda: not lock_queues_of(kernel).open and not lock_queues_of(kernel)._waiting)
     thing = unwrapped(kernel)
-    wait_until(lambda: thing._executor.group_commit.bound == thing._executor.limits.max_queue)
+    wait_until(lambda: thing._executor.group_commit.main.queue.bound == thing._executor.limits.max_queue)

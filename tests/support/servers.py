@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import uvicorn.server
@@ -41,6 +42,11 @@ class _QuickAsyncio:
 
 
 vars(uvicorn.server)["asyncio"] = _QuickAsyncio()
+
+
+OF_PYTHON: Final = re.compile(
+    r"\w\(\)|\bhk\.|\b(?:force|owner|token|account|id|op|ttl|tx|clock)=|pass the Hold|holdkit\.|by create_pool|datetime|True or False"
+)
 
 
 class InProcessApp:
@@ -88,16 +94,19 @@ class InProcessApp:
         return answer
 
     def _is_declared(self, answer: httpx.Response) -> None:
-        """Whatever a test is about: the OpenAPI document names every reason that a route gives."""
+        """Whatever a test is about: the OpenAPI document names every reason that a route gives, and the text has no word of Python."""
         if answer.headers.get("content-type") != "application/problem+json":
             return
+        told = answer.json()
+        assert not OF_PYTHON.search(told["detail"]), f"who calls HTTP reads a Python name: {told['detail']}"
+        assert not told["detail"].startswith(f"{told['reason']}: "), "the reason is a field of its own"
         request = answer.request
         segments = segments_of({"raw_path": request.url.raw_path.partition(b"?")[0], "path": request.url.path})
         methods, _ = self.application.table.find(segments or [])
         route = None if methods is None else methods.get(request.method)
         if route is not None:
             declared = [reason for reasons in reasons_of(route).values() for reason in reasons]
-            assert answer.json()["reason"] in declared, f"{route.name} does not declare {answer.json()['reason']}"
+            assert told["reason"] in declared, f"{route.name} does not declare {told['reason']}"
 
 
 @asynccontextmanager

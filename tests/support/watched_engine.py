@@ -92,7 +92,7 @@ class WatchedEngine:
 
 def queued(kernel: Any) -> int:
     """How many submissions wait."""
-    return len(unwrapped(kernel)._executor.group_commit._queue)
+    return len(unwrapped(kernel)._executor.group_commit.main.queue)
 
 
 @contextmanager

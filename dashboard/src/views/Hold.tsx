@@ -53,7 +53,7 @@ export function HoldView({ id }: { id: string }) {
               </div>
               <section class="card">
                 <h2>History</h2>
-                {history.more && <NotAll id={hold.id} count={history.items.length} />}
+                {history.next !== null && <NotAll id={hold.id} count={history.items.length} />}
                 <Timeline entries={history.items} />
               </section>
             </div>

@@ -113,7 +113,7 @@ function follow(): () => void {
     try {
       const page: EntryPage = await ask("v1/journal", { query: { last: BEGIN }, signal: aborter.signal });
       join(page.items);
-      cursor = page.next ?? "";
+      cursor = page.cursor;
     } catch (error) {
       if (aborter.signal.aborted) return;
       began.value = { ...began.peek(), error };

@@ -309,15 +309,15 @@ function Changes({ id }: { id: string }) {
         isEmpty={(page) => page.items.length === 0}
         empty={
           <p class="muted">
-            {history.value?.more ? "No recent entry" : "The journal has no entry"} about this pool itself.
-            {history.value?.more && <> The {past} goes further back.</>}
+            {history.value?.next ? "No recent entry" : "The journal has no entry"} about this pool itself.
+            {history.value?.next && <> The {past} goes further back.</>}
           </p>
         }
       >
         {(page) => (
           <>
             <Timeline entries={[...page.items].reverse()} />
-            {page.more && <p class="muted small">Only the newest; the {past} goes further back.</p>}
+            {page.next !== null && <p class="muted small">Only the newest; the {past} goes further back.</p>}
           </>
         )}
       </ReadState>

@@ -31,7 +31,6 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
 """The parameters of commands that an argument may come from, where they have another name."""
 
 HINTS: Final = (
-    (r"a pool made by create_pool", "a pool made by holdkit pools create"),
     (r"give exactly one of by, ttl or until", "give exactly one of --by and --ttl"),
     (r"give a type and a value, or id=", "give TYPE and VALUE, or --id"),
     (

@@ -1,8 +1,6 @@
 """Answers of the server: its documents decoded, and the kernel's own types made from them. Each body is decoded once.
 
-The documents are those of `holdkit.wire`; fields that a newer server adds are ignored. No message contains an API key or a
-token.
-"""
+The documents are those of `holdkit.wire`; fields that a newer server adds are ignored. No message contains a key or a token."""
 
 from __future__ import annotations
 
@@ -32,7 +30,6 @@ from ..kernel.answers import hold_of
 from ..kernel.group_commit import Stats
 from ..kernel.journal import JournalEntry
 from ..kernel.limits import LimitsInForce, from_seconds
-from ..kernel.pages import encode_cursor
 from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment
@@ -48,11 +45,9 @@ from ..wire.sagas import SagaAnswer, SagaHistory
 from ..wire.stats import Stats as StatsAnswer
 from ..wire.system import LimitsAnswer
 
-"""Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
 read_pool: Final = decoder(PoolAnswer).decode
+"""Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
 read_entry: Final = decoder(EntryAnswer).decode
-BEGINNING: Final = encode_cursor({})
-"""The cursor before the first entry, which every server knows."""
 
 
 def slot_of(at: datetime) -> Slot:

@@ -14,11 +14,13 @@ from msgspec import UNSET, Struct
 
 from .. import errors
 from ..core.bounds import BOUNDS
+from ..core.keyed import CLAIMS, ITEMS
 from ..core.model import SECOND
+from ..core.outcomes import Shortfall
 from ..core.validation import invalid, whole
 from ..kernel.hints import in_words_of
 from ..wire.fields import decoder
-from ..wire.problems import Facts, ProblemAnswer
+from ..wire.problems import Facts, ProblemAnswer, ShortfallAnswer
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 5.0
@@ -32,7 +34,7 @@ _NUMBERS: Final = ("in_use", "now", "max_lifetime", "ended_at", "deadline", "lef
 """The number that stood in the way: each refusal has at most one of them."""
 _OTHERS: Final = {
     "already_claimed": ("claim", "state", "remaining"),
-    "items_taken": ("taken", "holders"),
+    "items_taken": ("taken",),
     "part_of_hold": ("hold",),
     "already_confirmed": ("entity",),
     "quantity_exceeds_consumed": ("requested", "loose", "consumed"),
@@ -67,11 +69,34 @@ def refusal_from(reason: str, detail: str, facts: Facts, *, replayed: bool) -> e
             continue
         details[name] = timedelta(seconds=value) if name == "max_lifetime" else value
     details |= {name: value for name in _OTHERS.get(reason, ()) if (value := getattr(facts, name)) is not UNSET}
+    if "shortfalls" in details:
+        details["shortfalls"] = tuple(map(_shortfall, details["shortfalls"]))
     if reason == "already_claimed":
         details.setdefault("deadline", None)
+    if reason == "items_taken":
+        details["holders"] = {}
+    details |= _shortfalls(reason, details)
     declared = {name: value for name, value in details.items() if name in cls.fields}  # a newer server may send more
     message = in_words_of("python", reason, detail.removeprefix(f"{reason}: "))
     return cls(message, replayed=replayed, **declared)
+
+
+def _shortfalls(reason: str, details: dict[str, Any]) -> dict[str, Any]:
+    """Return the shortfalls of a refusal that names a key or items: pools of one unit, which another hold has."""
+    if reason == "already_claimed" and "claim" in details:
+        short = Shortfall(CLAIMS + details["claim"], 1, 0, 1, label=details["subject"])
+        return {"shortfalls": (short,)}
+    if reason == "items_taken":
+        taken = details.get("taken", ())
+        return {"shortfalls": tuple([Shortfall(ITEMS + name, 1, 0, 1, label=name) for name in taken])}
+    return {}
+
+
+def _shortfall(sent: ShortfallAnswer) -> Shortfall:
+    label = sent.name if sent.pool.startswith((CLAIMS, ITEMS)) else None
+    return Shortfall(
+        sent.pool, sent.requested, sent.available, sent.total, label, confirmed=sent.confirmed, used=sent.used
+    )
 
 
 def error_from(problem: ProblemAnswer, status: int) -> errors.HoldkitError:

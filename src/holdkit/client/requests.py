@@ -102,7 +102,7 @@ def _face_leg(leg: FaceLeg) -> dict[str, Any]:
             "legs_windowed",
             "windows cannot be sent in a batch: use hold and consume",
         )
-    return {"key" if leg.pool.startswith(CLAIMS) else "item": leg.label}
+    return {"claim" if leg.pool.startswith(CLAIMS) else "item": leg.label}
 
 
 def windows_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:

@@ -155,7 +155,7 @@ class Erasure:
             said = entry.hold or entry.change
             if said is None or entry.tenant != self.selector.tenant or entry.subject in self.holds:
                 continue
-            if said.entity is not None or any(self.pools.get(leg.pool, False) for leg in said.legs):
+            if said.entity is not None or any(self.pools.get(leg.pool) for leg in said.legs):
                 (had if said.entity is None else owned).add(entry.subject)
         new = sorted(had - owned)
         self.holds.update(dict.fromkeys(new))
@@ -178,7 +178,7 @@ class Erasure:
         mine = entry.subject in self.holds or asked or self.is_beside(entry)
         named = value == selector.value
         if kind in NAMES:
-            tried = asked and is_claim(value) and not self.pools.get(value, False)  # else it gets its id with its pool
+            tried = asked and is_claim(value) and not self.pools.get(value)  # else it gets its id with its pool
             return self.new.random_id(value) if tried else self.new.ids.get(value, value)
         if is_stub(path, value):
             return value
@@ -194,10 +194,10 @@ class Erasure:
             return self.stub if gone or (named and selector.by == "account") else value
         if path.startswith("effects.") and kind in ("label", "entity"):
             pool = entry.effects[int(path.split(".")[1])].pool
-            gone = self.pools.get(pool.id, False) or (kind == "entity" and named and selector.by == "entity")
+            gone = self.pools.get(pool.id) or (kind == "entity" and named and selector.by == "entity")
             return self.stub if gone else value
         if entry.refused is not None and kind == "label":
-            gone = mine or self.pools.get(entry.refused.legs[int(path.split(".")[2])].pool, False)
+            gone = self.pools.get(entry.refused.legs[int(path.split(".")[2])].pool) or mine
             return self.stub if gone else value
         if kind == "entity":
             return self.stub if mine or (named and selector.by == "entity") else value
@@ -208,7 +208,7 @@ class Erasure:
     def _asked(self, refused: RefusedCommand) -> bool:
         """Whether a refused command was about whom or what is selected: it loses what an erased hold loses."""
         by, those, pools = self.selector.by, (self.selector.value, self.stub), [leg.pool for leg in refused.legs]
-        keys = [id for id in pools if self.pools.get(id, False) or (is_erased_claim(id) and id in self.keys())]
+        keys = [id for id in pools if self.pools.get(id) or (is_erased_claim(id) and id in self.keys())]
         if keys and (by == "claim" or refused.entity is None):
             return True
         return (refused.entity if by == "entity" else refused.account if by == "account" else None) in those
@@ -217,7 +217,7 @@ class Erasure:
         """Whether it tells why units of the account, or of an erased claim, came back without a hold."""
         counted = (effect.tally.account for effect in entry.effects if effect.tally is not None)
         named = self.selector.by == "account" and self.selector.value in counted
-        return entry.action is Action.POOL_RETURNED and (named or self.pools.get(entry.subject, False))
+        return entry.action is Action.POOL_RETURNED and (self.pools.get(entry.subject) or named)
 
     def _placed(self, entry: Entry, actor: str) -> bool:
         if entry.subject not in self.holds:  # whoever asked, in vain or for a pool

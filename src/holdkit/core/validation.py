@@ -109,7 +109,7 @@ def _check_line(legs: tuple[Leg, ...]) -> None:
         raise invalid("legs", "line_of_several", f"only one pool can be waited for, not {len(legs)} at once")
     leg = legs[0]
     if leg.pool[0] == "~" or SEPARATOR in leg.pool or leg.create_with_total is not None:
-        why = "a line stands only at a pool made by create_pool, and at none that is below another"
+        why = "a line stands only at a pool that was created as one, not on demand, and that is below no other"
         raise invalid("pool", "pool_without_line", why)
 
 

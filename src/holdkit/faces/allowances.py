@@ -129,7 +129,9 @@ def meters_of(face: str, name: Any, budgets: Mapping[str, Any]) -> tuple[Meter, 
         allowances = (given,) if isinstance(given, Allowance) else given
         if not isinstance(allowances, tuple | list) or not 0 < len(allowances) <= 8:
             raise invalid(
-                budget or "allowances", "allowance_required", 'must be one to eight of Allowance(100, per="minute")'
+                budget or "allowances",
+                "allowance_required",
+                "must have one to eight allowances, each with a total and a period",
             )
         for allowance in allowances:
             if not isinstance(allowance, Allowance):

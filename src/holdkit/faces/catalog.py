@@ -18,6 +18,7 @@ from ..core.keyed import CLAIMS, ITEMS
 from ..core.model import SECOND, Slot
 from ..core.model import Pool as StoredPool
 from ..core.values import MAX_ID, invalid, text
+from ..kernel.one_line import summary
 from ..kernel.pool import Pool
 from .allowances import part
 from .resource_keys import PREFIX as RESOURCES
@@ -53,6 +54,8 @@ class Present(Struct, frozen=True):
     resources: bool
     sagas: bool
     accounts: bool
+
+    __repr__ = summary
 
 
 class StoredCell(Struct, frozen=True):

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from ..core.face_legs import FaceLeg
 from ..core.keyed import CLAIM, CLAIMS, ERASED_CLAIM, ITEMS, claim_id
@@ -101,6 +102,10 @@ class Item(Struct, frozen=True):
     """The id of the hold that holds or has confirmed it; never its token."""
     yours: bool | None = None
     """Whether the token that was given is that hold's; None if no token was given."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the item, ready for JSON."""
+        return asdict(self)
 
     def __repr__(self) -> str:
         by = "" if self.hold is None else f" by {self.hold}"

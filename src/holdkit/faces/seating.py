@@ -66,7 +66,7 @@ class Seat(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
 
 
 class Asked(Struct, frozen=True, array_like=True):
-    """What a caller of `best_available` wants."""
+    """The seats that a call of `seats.hold` wants."""
 
     count: int
     section: str

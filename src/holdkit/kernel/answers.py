@@ -16,6 +16,7 @@ from ..core.keyed import leg_name
 from ..core.ladders.retiring import Keeping
 from ..core.model import SECOND, Leg, Slot
 from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply, Shortfall
+from ..core.values import spelled
 from .hints import NEXT, said
 from .pool import Pool
 from .reports import SweepReport
@@ -280,9 +281,7 @@ def _message(refusal: Refusal) -> str:
         text = _UNSEEN
     elif refusal.reason == "line_ahead" and not found:
         text = _TOO_LATE
-    return text.format(
-        subject=repr(subject), pool=_called(subject), found=found, at=_when(found), seconds=f"{found / SECOND:g} s"
-    )
+    return text.format(subject=repr(subject), pool=_called(subject), found=found, at=_when(found), span=spelled(found))
 
 
 def _called(pool: str) -> str:

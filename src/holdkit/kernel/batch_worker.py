@@ -3,7 +3,7 @@
 Theory of operation
 -------------------
 
-All state belongs to the event loop's thread; only `_run` and the batch it is given are used by the worker thread, one batch at a
+All state belongs to the event loop's thread; only `_run` and the batch that it gets are used by the worker thread, one batch at a
 time. The first call that is queued schedules `_next_batch` with `call_soon`, so that all tasks that are ready have queued
 their calls before the batch is taken. The thread runs the batch and sends it back with `call_soon_threadsafe`; `_settle` wakes
 the tasks, and takes the next batch after these had their turn to queue again. One batch costs one change of threads.
@@ -12,52 +12,62 @@ Callers behind a network need a moment longer: they get their answers one after 
 The first of these would be a batch of its own while all the others wait for it, so that batches of one and of all the others
 alternate. Therefore a batch that is less than half as large as the last one first waits for a few turns of the loop.
 
-*States of a call*: queued (in `queue`, from where it can be withdrawn) → in a batch → settled. A skipped call goes on to a lock
-queue (`_pass_on`). A task that is cancelled while its call is queued withdraws it: certainly nothing was done. If the call is in
-a batch, it is written all the same; what it granted is taken back by `undo`, because nobody received it. A shielded call is
+*On the loop.* Where the engine can apply a batch without blocking (`AsyncApply`), a task of the loop applies it. While the server
+writes such a batch, the tasks of the batch before get their answers; so the callers form two halves that take turns. A batch that the
+engine cannot apply on the loop, that is too large, or that fails there, goes to the thread.
+
+*States of a call*: queued (in `queue`, from where it can be withdrawn) → in a batch → settled. A skipped call moves to a lock
+queue (`lock_queues`). A task that is cancelled while its call is queued withdraws it: certainly nothing was done. If the call is in
+a batch, it is written all the same; what it granted is taken back by `undo`, because no caller received it. A shielded call is
 never withdrawn.
 
-*Where it may break.* Nobody interrupts the worker thread from outside, so an exception that leaves the runner is a bug. If
-nothing of the batch was sent, all its calls fail; it would fail again for ever. If part of it was sent, the outcome of that part
-is unknown and the rest is queued again, which comes to an end. A loop that is closed while a batch runs loses its tasks; the
-thread ends when the kernel is closed or collected, because it knows nothing of the kernel but the queue of batches.
+*Where it may break.* No interrupt reaches the worker thread, so an exception that leaves the runner is a bug. If nothing of the batch
+was sent, all its calls fail, because it would fail again for ever. If part of it was sent, the outcome of that part is unknown and
+the rest is queued again, which comes to an end. A task that applies a batch may be cancelled before its first step: then the
+batch is queued again. A loop that is closed while a batch runs loses its tasks; the thread ends when the kernel is closed or collected,
+because it knows nothing of the kernel but the queue of batches.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
 from queue import SimpleQueue
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ..core.commands import Group
-from ..engines.deadlines import until
-from ..engines.port import Applied, Engine
+from ..engines.deadlines import run_until, until
+from ..engines.port import Applied, AsyncApply, Engine, NeedsThread
 from ..errors import OutcomeUnknown
 from .batches import BatchRunner, Feed
-from .fair_queue import BoundedQueue
+from .fair_queue import MAX_COMMANDS, FairQueue
 from .queued_calls import INTERRUPTED, QueuedCall, SkippedLocked, Undo, broken, fail, unsettled
 from .workers import AsyncSignal
 
-TICK: Final = 0.1
-"""Seconds between two checks for calls whose deadline has passed."""
+if TYPE_CHECKING:
+    from .lock_queues import AsyncLockQueues
 
-
-TURNS: Final = 16
-"""Turns of the loop that a small batch waits for more calls, if the last one was large: well under a millisecond where nobody
-else has anything to do."""
+MAX_TURNS: Final = 16
+"""Turns of the loop that a small batch waits for more calls, if the last one was large: well under a millisecond where no other
+task has anything to do."""
+SPLIT_BATCH_AT: Final = 128
+"""Commands queued at which a batch on the loop takes half of them and leaves the rest to the next; fewer are not worth two
+transactions."""
+MAX_LOOP_COMMANDS: Final = 256
+"""Commands that are decided on the loop in one go: a larger batch would keep other tasks waiting, and goes to the thread."""
+ANSWER_DELAY_SECONDS: Final = 0.005
+"""How long an answer waits at most for the next batch to be sent."""
 
 
 class Withdrawable(Protocol):
     """Where a call waits."""
 
-    def withdraw(self, call: Any, /) -> bool:
-        """Take the call back; says whether it was there."""
+    def withdraw(self, call: TaskCall, /) -> bool:
+        """Take the call out; says whether it was there."""
         ...
 
 
@@ -76,7 +86,7 @@ class TaskCall(QueuedCall):
     ) -> None:
         QueuedCall.__init__(self, group, minted, until)
         self.answered, self.shielded = answered, shielded
-        """Shielded: it is done even if nobody waits for it any more."""
+        """Shielded: it is done even if its task waits no longer."""
         self.undo: Undo | None = None
         self.rounds = 0
         """How often it had to wait for a lock."""
@@ -87,90 +97,191 @@ class TaskCall(QueuedCall):
             self.answered.set_result(None)
 
 
-class BatchWorker(BoundedQueue):
-    """One queue of tasks, and the thread that runs its batches."""
+class BatchWorker:
+    """One queue of tasks, and the thread that runs its batches.
 
-    def __init__(self, engine: Engine, committed: AsyncSignal, feed: Feed, *, wait_for_locks: bool = False) -> None:
-        super().__init__(engine.limits.max_queue)
-        self.engine, self.committed, self.feed = engine, committed, feed
-        self._runner = BatchRunner(engine, feed, wait_for_locks=wait_for_locks)
-        self._closed = False
+    The main queue's worker has no `lock`. Any other waits for its lock in every batch, and belongs to `lock_queues`.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        committed: AsyncSignal,
+        feed: Feed,
+        lock_queues: AsyncLockQueues,
+        lock: str | None = None,
+    ) -> None:
+        self.lock = lock
+        self.queue = FairQueue(engine.limits.max_queue)
+        self.runner = BatchRunner(engine, feed, wait_for_locks=lock is not None)
+        self._committed, self._lock_queues = committed, lock_queues
+        self._on_loop: AsyncApply | None = engine.capabilities.async_apply if lock is None else None
         self._loop = asyncio.get_running_loop()
         self._batches: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=_work, args=(self._batches,), name="holdkit-writer", daemon=True)
         self._thread.start()
-        self.end_thread = weakref.finalize(self, self._batches.put, None)  # called also if nobody ever closes
+        self.end_thread = weakref.finalize(self, self._batches.put, None)  # called also if the kernel is never closed
         """Lets the thread end after the batch that it runs."""
         self._batch: Sequence[TaskCall] = ()
         """The batch that is being written."""
-        self._running = False
+        self._unanswered: list[tuple[Sequence[TaskCall], bool]] = []
+        """Batches that were written on the loop, and whose tasks have not been woken yet."""
+        self._task: asyncio.Task[None] | None = None
+        """The task that applies a batch on the loop."""
+        self._is_running = False
         """Whether a batch is being written, or about to be taken."""
         self._last_size = self._turns = 0
         """Commands of the last batch; turns of the loop that the next one has waited for more."""
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+    @property
+    def size(self) -> int:
+        """Commands in here, queued or in a batch."""
+        return self.queue.commands + sum([call.size for call in self._batch])
 
     def add(self, call: TaskCall) -> None:
-        """Queue a call; raises `Overloaded` if there is no room."""
-        self._enqueue(call)
+        """Queue a call; raise `Overloaded` if there is no room."""
+        self.queue.add(call)
         call.queue = self
         self._start()
 
+    def withdraw(self, call: TaskCall) -> bool:
+        """Take a call out of the queue; says whether it was there."""
+        was_queued = self.queue.withdraw(call)
+        self._lock_queues.update()
+        return was_queued
+
+    def run_on_thread(self, work: Callable[[], None]) -> None:
+        """Run something on the thread, after the batch that it runs."""
+        self._batches.put(work)
+
+    def end(self, seconds: float) -> None:
+        """End the thread, and wait for its end at most this long."""
+        self.end_thread()
+        self._thread.join(seconds)
+
     def _start(self) -> None:
-        if not self._running:
-            self._running = True
-            self._idle.clear()
+        if not self._is_running:
+            self._is_running = True
+            self.idle.clear()
             self._loop.call_soon(self._next_batch)
 
     def _next_batch(self) -> None:
-        if self._turns < TURNS and 0 < 2 * self._queued < self._last_size:
+        if self._turns < MAX_TURNS and 0 < 2 * self.queue.commands < self._last_size:
             self._turns += 1
             self._loop.call_soon(self._next_batch)
             return
         self._turns = 0
-        self._last_size = self._queued or self._last_size
-        batch: list[Any] = []
-        self._take(batch)
-        if batch:
+        self._last_size = self.queue.commands or self._last_size
+        if batch := self._take():
             self._launch(batch)
         else:
-            self._running = False
-            self._idle.set()
-            self._emptied()
+            self._is_running = False
+            self.idle.set()
+            if self.lock is not None:
+                self._lock_queues.emptied(self.lock)
+
+    def _take(self) -> list[TaskCall]:
+        """Take the next batch. On the loop it is half of many calls, so that the other half is sent while the first gets its answers."""
+        batch: list[TaskCall] = []
+        most = MAX_COMMANDS
+        if self._on_loop is not None and not self._unanswered and self.queue.commands >= SPLIT_BATCH_AT:
+            most = (self.queue.commands + 1) // 2
+        self.queue.take(batch, most)
+        return batch
 
     def _launch(self, batch: list[TaskCall]) -> None:
+        """Have the batch applied, on the loop or by the thread."""
         self._batch = batch
-        self._batches.put(lambda: self._run(batch))
+        if self._on_loop is None or sum([call.size for call in batch]) > MAX_LOOP_COMMANDS:
+            self._give_answers()
+            self._batches.put(lambda: self._run(batch))
+            return
+        self._task = self._loop.create_task(self._run_on_loop(self._on_loop, batch), name="holdkit-batch")
+        self._task.add_done_callback(lambda task: self._check_begun(task, batch))
 
-    def _emptied(self) -> None:
-        """Called when the queue is empty and no batch runs."""
+    async def _run_on_loop(self, engine: AsyncApply, batch: list[TaskCall]) -> None:
+        failed: Exception | None = None
+        try:
+            with until(latest(batch)):
+                applied = await engine.apply_async(self.runner.begin(batch), self._give_answers)
+            if applied.failed:  # what these come to is asked on the thread, because that may block
+                self._give_answers()
+                self._batches.put(lambda: self._run(batch, applied=applied))
+                return
+            wrote = self.runner.accept(batch, applied)
+        except NeedsThread:
+            pass
+        except Exception as error:  # noqa: BLE001 - the runner knows what each error means
+            failed = error
+        except BaseException as error:  # the loop is ending
+            give_up(batch, error)
+            self._give_answers()
+            self._settle(batch, True)
+            raise
+        else:
+            self._complete(batch, wrote)
+            return
+        self._give_answers()
+        self._batches.put(lambda: self._run(batch, failed))
+
+    def _check_begun(self, task: asyncio.Task[None], batch: list[TaskCall]) -> None:
+        """A task that was cancelled before its first step has done nothing with its batch: queue it again."""
+        if task.cancelled() and self._batch is batch:
+            self._settle(batch, False)
+
+    def _complete(self, batch: Sequence[TaskCall], wrote: bool) -> None:
+        """Launch the next batch first, if enough calls are queued for one, and give the answers while it is written."""
+        self._batch = ()
+        self.queue.charge(batch)
+        if put_off := unsettled(batch):
+            self._queue_again(put_off)
+            batch = [call for call in batch if call.settled]
+        self._unanswered.append((batch, wrote))
+        following = self._take() if self.queue.commands * 4 >= len(batch) else []
+        if following:
+            self._launch(following)
+            self._loop.call_later(ANSWER_DELAY_SECONDS, self._give_answers)
+        else:
+            self._give_answers()
+            self._loop.call_soon(self._next_batch)
+
+    def _give_answers(self) -> None:
+        written, self._unanswered = self._unanswered, []
+        for batch, wrote in written:
+            self._answer(batch, wrote)
 
     def _run(self, batch: list[TaskCall], failed: Exception | None = None, applied: Applied | None = None) -> None:
         """On the worker thread. A batch that was `applied` or has `failed` on the loop is settled here."""
         wrote = True
         try:
-            with until(latest(batch)):
-                wrote = self._runner.run(batch, failed) if applied is None else self._runner.accept(batch, applied)
-        except BaseException as error:  # noqa: BLE001 - a bug: nobody interrupts this thread from outside
+            if applied is None:
+                wrote = self.runner.run(batch, latest(batch), failed=failed)
+            else:
+                wrote = run_until(latest(batch), self.runner.accept, batch, applied)
+        except BaseException as error:  # noqa: BLE001 - a bug: no interrupt reaches this thread
             give_up(batch, error)
         finally:
-            with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop was closed: no task waits any more
                 self._loop.call_soon_threadsafe(self._settle, batch, wrote)
 
     def _settle(self, batch: list[TaskCall], wrote: bool) -> None:
-        self._queue.charge(batch)
-        again = unsettled(batch)
-        if again:
-            fail([call for call in again if call.sent], OutcomeUnknown(INTERRUPTED))
-            again = unsettled(again)
-            self._queue_again(again)
+        self.queue.charge(batch)
+        unanswered = unsettled(batch)
+        if unanswered:
+            fail([call for call in unanswered if call.sent], OutcomeUnknown(INTERRUPTED))
+            unanswered = unsettled(unanswered)
+            self._queue_again(unanswered)
         self._batch = ()
-        self._answer([call for call in batch if call not in again] if again else batch, wrote)
+        self._answer([call for call in batch if call not in unanswered] if unanswered else batch, wrote)
+        if self.lock is not None:
+            self._lock_queues.update()
         self._loop.call_soon(self._next_batch)  # after the tasks that were woken had their turn to queue again
 
     def _queue_again(self, calls: Sequence[TaskCall]) -> None:
-        """Nothing of these calls was done so far: queue them again, as far as somebody waits for them or they are shielded."""
-        self._requeue([call for call in calls if call.shielded or not call.answered.done()])
+        """Queue calls again that have done nothing, if a task waits for them or they are shielded."""
+        self.queue.put_back([call for call in calls if call.shielded or not call.answered.done()])
 
     def _answer(self, batch: Sequence[TaskCall], wrote: bool) -> None:
         """Wake the tasks whose calls are settled; pass on those that were skipped."""
@@ -178,43 +289,38 @@ class BatchWorker(BoundedQueue):
             answered = call.answered
             try:
                 if call.error is not None and isinstance(call.error, SkippedLocked):
-                    self._pass_on(call, call.error.lock)
+                    self._lock_queues.skipped(call, call.error.lock)
                 elif not answered.done():
                     answered.set_result(None)
                 elif call.undo is not None:
-                    self.take_back(call)
+                    self._lock_queues.main.take_back(call)
             except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks must be woken
                 self._report(call, error)
         if wrote:
-            self.committed.notify()
+            self._committed.notify()
 
     def _report(self, call: TaskCall, error: Exception) -> None:
-        """A call could neither be passed on nor taken back, which is a bug: tell its task, or else the loop's handler."""
+        """Report a bug that kept a call from waiting for a lock, or from being taken back: to its task, else to the loop's handler."""
         if call.answered.done():
             self._loop.call_exception_handler({"message": "holdkit: a grant was not taken back", "exception": error})
         else:
             fail([call], broken(error))
             call.wake()
 
-    def _pass_on(self, call: TaskCall, lock: str) -> None:
-        """The engine skipped a call: let it wait for the lock elsewhere."""
-        raise NotImplementedError
-
     def take_back(self, call: TaskCall) -> None:
-        """Undo what a call granted, because nobody received it. That is never refused because the queue is full: it frees units."""
+        """Undo what a call granted, because no caller received it. It frees units, so it is queued even if there is no room."""
         assert call.undo is not None
         undo, call.undo = call.undo, None
         group = None if call.outcomes is None else undo(call.outcomes)
         if group is not None:
-            taking_back = TaskCall(group, False, self._loop.create_future(), shielded=True)
-            taking_back.queue = self
-            self._queue.append(taking_back)
-            self._queued += taking_back.size
+            release = TaskCall(group, False, self._loop.create_future(), shielded=True)
+            release.queue = self
+            self.queue.append(release)
             self._start()
 
 
 def latest(batch: Sequence[TaskCall]) -> float:
-    """The deadline of a batch: that of the call that may wait longest. Tasks with an earlier one stop waiting by themselves."""
+    """Return the deadline of a batch: that of the call that may wait longest. Tasks with an earlier one stop waiting by themselves."""
     return max([call.until for call in batch])
 
 
@@ -224,35 +330,8 @@ def give_up(batch: Sequence[TaskCall], error: BaseException) -> None:
         fail(batch, broken(error))
 
 
-class DeadlineTimer:
-    """Wakes tasks whose deadline has passed: one timer for all of them, which runs only while a task waits."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._waiting: dict[TaskCall, None] = {}
-        """In the order in which they began to wait."""
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, call: TaskCall) -> None:
-        """Its task waits from now on."""
-        self._waiting[call] = None
-        if self._timer is None:
-            self._timer = self._loop.call_later(TICK, self._check)
-
-    def discard(self, call: TaskCall) -> None:
-        """Its task waits no longer."""
-        self._waiting.pop(call, None)
-
-    def _check(self) -> None:
-        now = time.monotonic()
-        for call in self._waiting:
-            if call.until <= now:
-                call.wake()
-        self._timer = self._loop.call_later(TICK, self._check) if self._waiting else None
-
-
 def _work(batches: SimpleQueue[Callable[[], None] | None]) -> None:
-    """The worker thread. It knows this queue and nothing else, so that a kernel that nobody uses any more can be collected."""
+    """The worker thread. It knows this queue and nothing else, so that a kernel that is no longer used can be collected."""
     while (run := batches.get()) is not None:
         with suppress(
             BaseException

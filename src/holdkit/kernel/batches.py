@@ -9,27 +9,31 @@ answer has an unknown outcome; one that was not sent can be queued again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from typing import Final, TypeAlias
 
 from ..core.commands import Group
 from ..core.reading import FindEnds
+from ..engines.deadlines import run_until, set_current
 from ..engines.port import Applied, BatchRejected, Engine
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from .queued_calls import INTERRUPTED, QueuedCall, SkippedLocked, broken, fail
+from .queued_calls import INTERRUPTED, QueuedCall, SkippedLocked, broken, fail, unsettled
 from .unknown_outcomes import ask_again
 
 TakeLate: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[QueuedCall]]
 """Given a test, moves the queued calls that pass it into the batch, and returns them."""
 Feed: TypeAlias = Callable[[Applied], None]
-"""Looks after the lines that a batch has moved: feeds those that have units left to offer, and wakes whoever waits no longer. Any
-thread may call it; it never raises."""
+"""Feeds the lines of a batch's pools that have units left to offer, and wakes the calls whose waiting a batch has ended. Any thread
+may call it; it never raises."""
 SIZES: Final = 11
 """Classes of batches by size, each twice as wide as the one before: 1, 2–3, 4–7, … 1,024 and more."""
 
 
 class BatchRunner:
-    """Sends batches to one engine, one at a time, and settles every call in them. Calls that the engine skips because of a lock
-    are settled as `SkippedLocked`; with `wait_for_locks` the engine waits instead."""
+    """Sends batches to one engine, one at a time, and settles every call in them.
+
+    Calls that the engine skips because of a lock are settled as `SkippedLocked`; with `wait_for_locks` the engine waits instead.
+    """
 
     def __init__(self, engine: Engine, feed: Feed, *, wait_for_locks: bool = False) -> None:
         self.engine, self._feed = engine, feed
@@ -41,31 +45,46 @@ class BatchRunner:
         self.batches = self.commands = self.largest = 0
         self.sizes = [0] * SIZES
 
-    def run(self, batch: Sequence[QueuedCall], failed: Exception | None = None, late: TakeLate | None = None) -> bool:
-        """Apply the batch; says whether anything may have been written. Raises only what was not the batch's fault.
+    def run(
+        self,
+        batch: Sequence[QueuedCall],
+        until: float,
+        *,
+        failed: Exception | None = None,
+        take_late: TakeLate | None = None,
+    ) -> bool:
+        """Apply the batch until a deadline, by `time.monotonic`; says whether anything may have been written.
 
-        A batch that was applied elsewhere, and `failed` there, is settled as if it had failed here. `late` adds calls to a
-        batch that had to wait for a lock.
+        Raises only what was not the batch's fault. A batch that was applied elsewhere, and `failed` there, is settled as if it had
+        failed here. `take_late` adds calls to a batch that had to wait for a lock.
         """
+        return copy_context().run(
+            self._run, batch, until, failed, take_late
+        )  # a copy: the deadline must not stay behind
+
+    def _run(
+        self, batch: Sequence[QueuedCall], until: float, failed: Exception | None, take_late: TakeLate | None
+    ) -> bool:
+        set_current(until)
         try:
-            return self._apply(batch, failed, late)
+            return self._apply(batch, failed, take_late)
         except BatchRejected as rejected:
             if len(batch) == 1:
                 fail(batch, _plain(rejected))
                 return False
             return self._run_halves(batch)
         except Exception as error:
-            waiting = [call for call in batch if not call.settled]
-            if waiting and not self._nothing_written():
-                self._resolve(waiting, _unclear(error))
+            unanswered = unsettled(batch)
+            if unanswered and not self._nothing_written():
+                self._resolve(unanswered, _unclear(error))
                 return True
-            wrote = self._run_halves(waiting) if waiting else True
+            wrote = self._run_halves(unanswered) if unanswered else True
             if all(call.error is None or call.skipped for call in batch):
                 raise  # it did not happen again: not a call's fault, but an interrupt from outside, such as a job's time limit
             return wrote
 
     def _apply(
-        self, batch: Sequence[QueuedCall], failure: Exception | None = None, late: TakeLate | None = None
+        self, batch: Sequence[QueuedCall], failure: Exception | None = None, take_late: TakeLate | None = None
     ) -> bool:
         if self._end is None and self._sole_writer and failure is None:
             self._end = self._journal_length()
@@ -75,10 +94,10 @@ class BatchRunner:
                 raise failure
             if not self._wait_for_locks:
                 applied = self.engine.apply(groups)
-            elif late is None or (growing := self.engine.capabilities.growing_batches) is None:
+            elif take_late is None or (growing := self.engine.capabilities.growing_batches) is None:
                 applied = self.engine.apply(groups, wait_for_locks=True)
             else:
-                applied = growing.apply_growing(groups, lambda fits: self._add_late(late(fits)))
+                applied = growing.apply_growing(groups, lambda fits: self._add_late(take_late(fits)))
         except OutcomeUnknown as unknown:
             self._resolve(batch, unknown)
             return True
@@ -124,7 +143,7 @@ class BatchRunner:
             if index not in unanswered:
                 batch[index].outcomes = outcomes
         for index in applied.put_off:
-            batch[index].sent = False  # it has no answer: whoever runs the batch queues it again
+            batch[index].sent = False  # it has no answer: the caller of `run` queues it again
         if applied.unfed or applied.served:
             self._feed(applied)
         self._end = applied.last_seq
@@ -151,9 +170,9 @@ class BatchRunner:
                 fail(calls, _plain(error) if isinstance(error, BatchRejected) else error)
         return wrote
 
-    def ask_about(self, sent: Sequence[QueuedCall]) -> None:
-        """Settle calls that were sent by a leader which was then interrupted: by asking, or as unknown."""
-        self._resolve(sent, OutcomeUnknown(INTERRUPTED))
+    def ask_about(self, sent: Sequence[QueuedCall], until: float) -> None:
+        """Settle calls that were sent by a leader which was then interrupted: by asking until a deadline, or as unknown."""
+        run_until(until, self._resolve, sent, OutcomeUnknown(INTERRUPTED))
 
     def _nothing_written(self) -> bool:
         """Whether the journal is as long as before: then certainly nothing at all was applied."""

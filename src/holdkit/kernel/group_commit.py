@@ -1,8 +1,8 @@
 """Group commit for threads, and everything else that threads ask of an engine.
 
 `GroupCommit` and `AsyncGroupCommit` have the same methods, so that the code in `_async/` can be translated: all that differs
-between threads and tasks is behind these two. They never share a queue. How batches are formed is explained in `leader_queue`
-for threads and in `batch_worker` for tasks.
+between threads and tasks is behind these two. They never share a queue. `leader_queue` explains how batches are formed for threads,
+`batch_worker` for tasks; `OpenEngine` is what both group commits have.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ..engines.port import Applied, Channels, Engine, GuardStats
 from ..errors import EngineError, HoldkitError
 from .batches import BatchRunner, Feed
 from .context import current, inside_any, refuse_inside
-from .fair_queue import BoundedQueue
-from .leader_queue import CLOSED, LeaderQueue
+from .fair_queue import FairQueue
+from .leader_queue import CLOSED
 from .lock_queues import LockQueues
 from .one_line import line
 from .queued_calls import SkippedLocked, Undo
@@ -58,7 +58,7 @@ class Stats(Struct, frozen=True):
     waiting: int = 0
     """Commands that are queued now."""
     durability: Durability = IN_MEMORY
-    """What a done answer survives, as the store told it not long before the last call."""
+    """What a done answer survives, as the store reported it not long before the last call."""
     clock_lag: float = 0.0
     """Seconds by which the database's clock, which decides, is ahead of this machine's; 0 where they are the same."""
     lock_times: LockTimes = LockTimes()
@@ -74,36 +74,41 @@ class Stats(Struct, frozen=True):
         )
 
 
-class MainQueue(BoundedQueue):
-    """What both group commits share: statistics, deadlines, and the refusal of calls after a close or a fork."""
+class OpenEngine:
+    """An engine that a kernel has opened: refuses calls after close and after a fork, sets their deadline, and counts them."""
 
-    engine: Engine
-    _runner: BatchRunner
-    _closed: bool
     forks: ClassVar[int] = 0
     """How often this process and those before it were forked, since the program was started."""
 
-    def __init__(self, bound: int) -> None:
-        super().__init__(bound)
-        self._opened_after = MainQueue.forks
+    def __init__(self, engine: Engine, runner: BatchRunner, queue: FairQueue) -> None:
+        self.engine = engine
+        self._runner, self._queue = runner, queue
+        self._closed = False
+        self._opened_after = OpenEngine.forks
 
     @property
     def stats(self) -> Stats:
         """What the group commit has done since it was opened."""
         runner = self._runner
-        durability, lag = self.engine.durability, lag_of(self.engine.clock)
-        sizes = tuple(runner.sizes)
-        timer = self.engine.capabilities.lock_times
-        times = LockTimes() if timer is None else timer.times
-        guarding = self.engine.capabilities.guards
-        guards = NO_GUARDS if guarding is None else guarding.guard_stats
+        timer, guards = self.engine.capabilities.lock_times, self.engine.capabilities.guards
         return Stats(
-            runner.batches, runner.commands, runner.largest, sizes, self._queued, durability, lag, times, guards
+            batches=runner.batches,
+            commands=runner.commands,
+            largest=runner.largest,
+            sizes=tuple(runner.sizes),
+            waiting=self._queue.commands,
+            durability=self.engine.durability,
+            clock_lag=lag_of(self.engine.clock),
+            lock_times=LockTimes() if timer is None else timer.times,
+            guards=NO_GUARDS if guards is None else guards.guard_stats,
         )
 
     def deadline(self) -> float:
-        """The deadline of a call that begins now, by `time.monotonic`: as the context says, else the kernel's limit; and never
-        later than that of a call which this one is part of."""
+        """Return the deadline of a call that begins now, by `time.monotonic`.
+
+        The context says how long the call may take, else the kernel's limit does. It is never later than the deadline of a call which
+        this one is part of.
+        """
         seconds = current().timeout
         if seconds is None:
             seconds = self.engine.stored.in_force.call_timeout / SECOND
@@ -114,7 +119,7 @@ class MainQueue(BoundedQueue):
 
     def check(self) -> None:
         """Refuse after close, and in a forked child."""
-        if MainQueue.forks != self._opened_after:
+        if OpenEngine.forks != self._opened_after:
             raise EngineError(FORKED)
         if self._closed:
             raise EngineError(CLOSED)
@@ -122,47 +127,57 @@ class MainQueue(BoundedQueue):
     @property
     def in_child(self) -> bool:
         """Whether the process was forked since this was opened."""
-        return MainQueue.forks != self._opened_after
+        return OpenEngine.forks != self._opened_after
 
 
 def _count_fork() -> None:
     """In a child that was just forked. (So that no call has to ask the system for its process id.)"""
-    MainQueue.forks += 1
+    OpenEngine.forks += 1
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_count_fork)
 
 
-class GroupCommit(LeaderQueue, MainQueue):
+class GroupCommit(OpenEngine):
     """Group commit for threads, and everything else that a kernel asks of its engine."""
 
     def __init__(self, engine: Engine, feed: Feed) -> None:
-        super().__init__(engine, Signal(), feed)
+        self.committed = Signal()
+        """Notified after every commit."""
+        self._feed = feed
         self.workers: set[Worker] = set()
-        self._lock_queues = LockQueues(self)
+        self._lock_queues = LockQueues(engine, self.committed, feed)
+        self.main = self._lock_queues.main
+        """The queue of all calls that wait for no lock."""
+        super().__init__(engine, self.main.runner, self.main.queue)
 
     def submit(
         self, group: Group, *, minted: bool = False, undo: Undo | None = None, shielded: bool = False
     ) -> list[Reply]:
-        """Have the group written, in a batch with those of other callers. If it needs something that is locked, it waits in a
-        lock queue."""
+        """Have the group written, in a batch with those of other callers; if it needs something that is locked, by a lock queue."""
         del undo, shielded  # for tasks: a thread is never cancelled
-        self.check()  # before any lock: in a forked child nobody would release it
+        self.check()  # before any lock: in a forked child no thread would release it
         if inside_any() is not None:
             refuse_inside(self.engine)
         until = self.deadline()
         try:
             queues, busy = self._lock_queues, self._lock_queues.busy
-            lock = busy.queue_for(queues.open, group) if queues.open else busy.wait_at_once(group) if busy else None
+            lock = (
+                busy.queue_for(queues.open, group)
+                if queues.open
+                else busy.wait_at_once(group)
+                if busy.at_once
+                else None
+            )
             if lock is None:
                 try:
-                    replies = self.write(group, minted, until)
+                    replies = self.main.write(group, minted, until)
                 except SkippedLocked as skipped:
                     lock = skipped.lock
                     busy.found_taken(lock, group)
                 else:
-                    if busy:
+                    if busy.at_once:
                         busy.found_free(group)
                     return replies
             return queues.wait(lock, group, minted, until)
@@ -173,8 +188,10 @@ class GroupCommit(LeaderQueue, MainQueue):
             raise
 
     def _leave_line(self, group: Group) -> None:
-        """A call was interrupted. If it has joined a line, nobody would take what is offered to it, and others would wait behind it
-        for as long as its place stands."""
+        """Release the place of an interrupted call, if it has joined a line.
+
+        No caller would take what is offered to it, and others would wait behind it until its place expires.
+        """
         command = group.commands[0]
         if isinstance(command, PlaceHold) and command.wait_slots is not None:
             assert command.id is not None
@@ -191,10 +208,12 @@ class GroupCommit(LeaderQueue, MainQueue):
         return replies[0] if replies else []
 
     def applied_in(self, applied: Applied) -> None:
-        """A call was written in the caller's own transaction, and can be seen once that is committed: whoever is told now looks again
-        until then."""
+        """Feed lines and notify, after a call was written in the caller's own transaction.
+
+        It can be seen once that is committed; those who are notified now look again until then.
+        """
         if applied.unfed:
-            self.feed(applied)
+            self._feed(applied)
         self.committed.notify()
 
     def borrow(self, job: Callable[[Engine], T]) -> T:
@@ -231,12 +250,9 @@ class GroupCommit(LeaderQueue, MainQueue):
         if self.in_child:  # the parent's connections are not ours to close
             self._closed = True
             return
-        self.committed.close()  # first: whoever is refused because we are closed can see that we are
+        self.committed.close()  # first: a call that is refused because of it finds the kernel closed
         self._closed = True
-        with self._lock:
-            busy = self._leader is not None
-        if busy:
-            self._idle.wait(GRACE)
+        self.main.close(GRACE)
         self._lock_queues.close(GRACE)
         for worker in tuple(self.workers):
             worker.end(GRACE)

@@ -35,7 +35,7 @@ FACTS: Final = {
     "below_in_use": "{pool} has {found} units in use, and its total cannot go below that",
     "slot_overflow": "the deadline is beyond the last slot",
     "deadline_passed": "the deadline must be in the future, and it is already {at}",
-    "lifetime_exceeded": "a hold can live for max_lifetime at most, {seconds} from the moment it was placed",
+    "lifetime_exceeded": "a hold can live for max_lifetime at most, {span} from the moment it was placed",
     "hold_exists": "hold {subject} already exists",
     "hold_table_full": "the limit on live holds is reached",
     "hold_not_found": "there is no hold {subject}",
@@ -74,9 +74,9 @@ NEXT: Final[dict[str, Hint]] = {
     ),
     "operation_table_full": _or_raise("retry later", "max_operations"),
     "pool_exists": Hint(
-        "use hk.admin.resize_pool to change its total",
-        "change its total with PUT /v1/pools/{pool}",
-        "change its total with holdkit pools resize",
+        "pass exist_ok=True to leave it as it is, or change its total with hk.admin.resize_pool",
+        "send exist_ok to leave it as it is, or change its total with PUT /v1/pools/{pool}",
+        "use --exist-ok to leave it as it is, or change its total with holdkit pools resize",
     ),
     "pool_table_full": Hint(
         "run a sweep, which removes empty pools (on PostgreSQL a call with tx= cannot remove them), or raise max_pools",
@@ -88,9 +88,9 @@ NEXT: Final[dict[str, Hint]] = {
     ),
     "window_closed": _everywhere("request another window"),
     "pool_archived": Hint(
-        "use another pool, or reopen this one with hk.admin.unarchive_pool",
-        "use another pool, or reopen this one with POST /v1/pools/{pool}/unarchive",
-        "use another pool, or reopen this one with holdkit pools unarchive",
+        "use another pool, or unarchive this one with hk.admin.unarchive_pool",
+        "use another pool, or unarchive this one with POST /v1/pools/{pool}/unarchive",
+        "use another pool, or unarchive this one with holdkit pools unarchive",
     ),
     "account_required": Hint("place it with account=", "name one in the field account", "name one with --account"),
     "pool_in_use": Hint(
@@ -139,6 +139,10 @@ NEXT: Final[dict[str, Hint]] = {
 """What to do next, by reason. Reasons that are not here leave nothing to advise."""
 
 
+ANEW: Final = Hint("use a new operation id", "use a new Idempotency-Key", "use a new --op")
+"""What to do after the recorded answer of an earlier call, whatever its reason."""
+
+
 def said(reason: str) -> str:
     """Return the template of a message for Python."""
     hint = NEXT.get(reason)
@@ -147,10 +151,9 @@ def said(reason: str) -> str:
 
 def in_words_of(interface: Interface, reason: str, message: str) -> str:
     """Return the message of a refusal with the hint of this interface, whichever hint it has."""
-    hint = NEXT.get(reason)
-    if hint is None:
-        return message
-    for text in sorted(hint, key=len, reverse=True):  # one hint may begin like another
-        if text in message:
-            return message.replace(text, getattr(hint, interface))
+    for hint in (NEXT.get(reason, ANEW), ANEW):
+        for text in sorted(hint, key=len, reverse=True):  # one hint may begin like another
+            if text in message:
+                message = message.replace(text, getattr(hint, interface))
+                break
     return message

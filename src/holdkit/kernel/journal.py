@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from ..core.baseline import FLOOR_ID
 from ..core.codec import encode_entry
-from ..core.entries import Action, Effect, Entry, RefusedCommand
+from ..core.entries import Action, Entry, RefusedCommand
 from ..core.keyed import leg_name
 from ..core.limits import changed_of
 from ..core.model import Slot
@@ -24,7 +24,8 @@ from ..core.validation import invalid
 from .limits import seconds_of
 from .one_line import MAX_NAMES, line, shortened
 from .pages import Positions, encode_cursor
-from .times import datetime_of, with_times, without_slots
+from .pool import PoolChange, change_of
+from .times import datetime_of, for_json, with_times, without_slots
 
 _id_form: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -182,9 +183,9 @@ class JournalEntry:
         return self.raw.entry.forced
 
     @property
-    def pools(self) -> tuple[Effect, ...]:
+    def pools(self) -> tuple[PoolChange, ...]:
         """Each pool after the change, and by how much its counters moved."""
-        return self.raw.entry.effects
+        return tuple([change_of(effect) for effect in self.raw.entry.effects])
 
     @property
     def before(self) -> dict[str, Any]:
@@ -219,6 +220,12 @@ class JournalEntry:
         """Opaque text: `journal.list(after=…)`, `journal.follow(after=…)` and a history go on behind this entry."""
         return self.raw.cursor
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry, ready for JSON: without secrets, and without the cursor, which depends on what was read before."""
+        fields = {name: getattr(self, name) for name in _SHOWN}
+        pools = [change.to_dict() for change in self.pools]
+        return for_json(fields | {"pools": pools, "refused": msgspec.to_builtins(self.refused)})
+
     def __repr__(self) -> str:
         entry = self.raw.entry
         subject = leg_name(entry.subject)
@@ -226,6 +233,12 @@ class JournalEntry:
         actor, forced = f" by {entry.actor}" if entry.actor else "", ", forced" if entry.forced else ""
         reason = f": {entry.reason}" if entry.reason else ""
         return line("JournalEntry", self.position, str(entry.action), subject + actor + forced + reason)
+
+
+_SHOWN: Final = (
+    "action", "at", "subject", "tenant", "actor", "client_id", "correlation_id", "reason", "op", "forced", "before", "after",
+    "archived_to", "position",
+)  # fmt: skip
 
 
 def journal_entry(

@@ -9,18 +9,18 @@ its followers and passes the lead to a call that was queued meanwhile. So a batc
 hundreds under load. The leader wakes its followers before it passes the lead, so that their next calls can be part of the next
 batch; in the other order batches alternate between one call and all the others.
 
-*Gathering.* Threads that call in a loop would still form two halves that take turns: while one is being written, the other queues. A batch
-costs the store nearly the same whether it has four calls or eight, so a leader waits a moment until the callers of the last batch have
-queued again; the last of them ends the wait. It waits no longer than `GATHER` of the time that the last batch took, counted from its
-end, and not at all if that was brief, or if nobody is expected. If most of those callers do not come, the next `VAIN` batches do not wait.
-Whether anybody waits changes only who is in which batch.
+*Gathering.* Threads that call in a loop would still form two halves that take turns: while one is being written, the other queues.
+A batch costs the store nearly the same whether it has four calls or eight, so a leader waits a moment until the callers of the last
+batch have queued again; the last of them ends the wait. It waits at most `GATHER_SHARE` of the time that the last batch took,
+counted from its end. It does not wait if that batch was brief, or if no caller is expected. If most of those callers do not come,
+the next `BATCHES_NOT_GATHERED` batches do not wait. Gathering changes only which calls share a batch.
 
-Tenants take turns in the queue (`fair_queue`): which calls a leader takes, and whose call leads next, is decided there.
+Tenants take turns in the queue (`fair_queue`), which decides which calls a leader takes and which tenant's call leads next.
 
 *States of a call.* It moves down this list, or from "taken" back to "queued":
 
-    queued     in `_queue`; its thread waits for `woken`
-    taken      in the leader's batch and not in `_queue`; its thread waits for `woken`
+    queued     in `queue`; its thread waits for `woken`
+    taken      in the leader's batch and not in `queue`; its thread waits for `woken`
     leading    `_leader` is the call; its thread works
     settled    it has outcomes or an error
     gone       its thread has left: with an answer as leader, or without one because it was interrupted or late
@@ -36,8 +36,8 @@ Tenants take turns in the queue (`fair_queue`): which calls a leader takes, and 
     them before it sends anything else.
 
 *Calls that are put off.* The engine does nothing of a call for which its transaction has no room. A follower is queued again at the
-head. A leader keeps the lead and runs the next batch, of which its own call is the first; it wakes the followers that have an answer
-before that. Each batch makes progress, so this comes to an end; a leader whose deadline passes leaves before.
+head. A leader keeps the lead and runs the next batch, which begins with its own call; before that it wakes the followers that have
+an answer. Each batch makes progress, so this comes to an end; a leader whose deadline passes leaves before.
 
 *Interrupts.* Ctrl-C or a job's time limit can raise an exception in a thread at any bytecode, inside `finally` blocks too.
 
@@ -47,7 +47,7 @@ before that. Each batch makes progress, so this comes to an end; a leader whose 
     the lead (2). Calls that the leader had sent are asked about by the next leader, the others are sent by it.
   - In `_depart` itself: `run_to_end` runs its steps again. Each may be run twice. `_dismiss` wakes only threads whose lock is
     still held, queues only calls that are not in the queue, and, once it has marked the leader as gone, does nothing:
-    from then on these calls may be in the batch of another leader. Until then nobody else takes them, because the lead has
+    from then on these calls may be in the batch of another leader. Until then no other thread takes them, because the lead has
     not been passed. `_pass_lead`, run again, finds another leader in its place and only makes sure that this one is awake.
   - In the first bytecodes of a `finally` block, before `_depart` has begun: `write` has a second `finally` around the first,
     which finds the call still leading or unsettled, and departs again.
@@ -62,7 +62,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextvars import copy_context
 from functools import partial
 from itertools import islice
 from math import inf
@@ -70,25 +69,25 @@ from typing import Any, Final
 
 from ..core.commands import Group
 from ..core.outcomes import Reply
-from ..engines.deadlines import set_current, too_late
+from ..engines.deadlines import too_late
 from ..engines.port import Engine
 from ..errors import EngineError
 from .batches import BatchRunner, Feed
-from .fair_queue import BoundedQueue
+from .fair_queue import FairQueue
 from .queued_calls import QueuedCall, late_in_batch, unsettled
 from .workers import Signal
 
 CLOSED: Final = "this kernel is closed: connect again"
-SLACK: Final = 1.0
-"""Seconds by which the deadline of a call in a batch may be later than its leader's."""
-NEAR: Final = 32
-"""How many calls at the head of the queue are considered for the next leader."""
-GATHER: Final = 0.5
+SLACK_SECONDS: Final = 1.0
+"""By how much the deadline of a call in a batch may be later than its leader's."""
+MAX_CANDIDATES: Final = 32
+"""Calls at the head of the queue that are considered for the next leader."""
+GATHER_SHARE: Final = 0.5
 """The share of the time that the last batch took for which the next one waits for the same callers."""
-BRIEF: Final = 0.0002
-"""Seconds: after a batch that took less, nobody waits; waking a thread would take as long."""
-VAIN: Final = 15
-"""Batches that do not wait after a wait that was in vain."""
+BRIEF_SECONDS: Final = 0.0002
+"""After a batch that took less, no leader waits for callers: waking a thread would take as long."""
+BATCHES_NOT_GATHERED: Final = 15
+"""Batches that do not wait after most callers did not come."""
 MAX_INTERRUPTS: Final = 100
 """How often a step is run again because an interrupt struck it."""
 
@@ -106,20 +105,20 @@ class _ThreadCall(QueuedCall):
         """Its thread has left: no leader queues it again, and the batch that it led is no longer its own."""
 
 
-class LeaderQueue(BoundedQueue):
-    """One queue of threads. With `wait_for_locks` its batches wait for what other transactions have locked, and calls that
-    come meanwhile are added to them, as far as the engine can do that."""
+class LeaderQueue:
+    """One queue of threads. With `wait_for_locks` its batches wait for what other transactions have locked; calls that come
+    meanwhile are added to a batch that waits, if the engine can do that."""
 
     def __init__(self, engine: Engine, committed: Signal, feed: Feed, *, wait_for_locks: bool = False) -> None:
-        super().__init__(engine.limits.max_queue)
-        self.engine, self.committed, self.feed = engine, committed, feed
-        self._runner = BatchRunner(engine, feed, wait_for_locks=wait_for_locks)
+        self.queue = FairQueue(engine.limits.max_queue)
+        self.runner = BatchRunner(engine, feed, wait_for_locks=wait_for_locks)
+        self._committed = committed
         self._wait_for_locks = wait_for_locks
         self._lock = threading.Lock()
         self._leader: _ThreadCall | None = None
         self._closed = False
         self._idle = threading.Event()
-        """Set, once the queue is closed, when nobody leads."""
+        """Set, once the queue is closed, when no call leads."""
         self._gathering: threading.Lock | None = None
         """While a leader waits for others to queue: held until `_wanted` commands are queued."""
         self._wanted = 0
@@ -128,18 +127,26 @@ class LeaderQueue(BoundedQueue):
         self._gather_until = 0.0
         """Until when the next leader waits for their callers, by `time.monotonic`."""
         self._not_gathered = 0
-        """Batches that do not wait, because the last wait was in vain."""
+        """Batches that do not wait, because most callers did not come when the last leader waited."""
 
     def write(self, group: Group, minted: bool, until: float) -> list[Reply]:
-        """Have the group written, in this thread's batch or in another's. Raises `SkippedLocked` if it has to wait for a lock."""
+        """Have the group written, in this thread's batch or in another's; raise `SkippedLocked` if it has to wait for a lock."""
         call = _ThreadCall(group, minted, until)
         batch: list[_ThreadCall] = []
         try:
             self._lead_or_follow(call, batch)
         finally:  # has been done already, unless an interrupt struck before `_depart` began
             if self._leader is call or (call.outcomes is None and call.error is None):
-                self._depart(call, batch)
+                run_to_end(self._depart, call, batch)
         return call.outcomes if call.outcomes is not None else call.result()
+
+    def close(self, seconds: float) -> None:
+        """Refuse further calls, and wait for the leader and its followers, at most this long."""
+        self._closed = True
+        with self._lock:
+            is_led = self._leader is not None
+        if is_led:
+            self._idle.wait(seconds)
 
     def _lead_or_follow(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
         try:
@@ -153,37 +160,39 @@ class LeaderQueue(BoundedQueue):
                 self._lead(call, batch)
         finally:
             if self._leader is call or (call.outcomes is None and call.error is None):
-                self._depart(call, batch)
+                run_to_end(self._depart, call, batch)
 
     def _enqueue_or_lead(self, call: _ThreadCall) -> threading.Lock | None:
-        """Take the lead if nobody has it; else queue, and return the lock to wait for."""
+        """Take the lead if no call has it; else queue, and return the lock to wait for."""
         with self._lock:
             if self._closed:
                 raise EngineError(CLOSED)
-            if self._leader is None:  # then nobody is queued either
+            if self._leader is None:  # then no call is queued either
                 self._leader = call
                 return None
             call.woken = woken = threading.Lock()
             woken.acquire()
-            self._enqueue(call)
-            if self._gathering is not None and self._queued >= self._wanted:
+            self.queue.add(call)
+            if self._gathering is not None and self.queue.commands >= self._wanted:
                 self._gathering.release()
                 self._gathering = None
             return woken
 
     def _check_late(self, call: _ThreadCall, woken: threading.Lock) -> None:
-        """Its deadline has passed: raise, unless it was woken at the last moment. The call is withdrawn first, so that no leader
-        can take it after its caller was told that nothing was done."""
+        """Raise, because the deadline has passed, unless the call was woken at the last moment.
+
+        It is withdrawn first, so that no leader can take it after its caller has read that nothing was done.
+        """
         with self._lock:
             if not woken.locked():
                 return
-            queued = self.withdraw(call)
-        raise too_late() if queued and not call.sent else late_in_batch()
+            was_queued = self.queue.withdraw(call)
+        raise too_late() if was_queued and not call.sent else late_in_batch()
 
     def _gather(self, call: _ThreadCall) -> None:
         """Wait a moment until the callers of the last batch have queued again."""
         wanted = self._present - call.size
-        if wanted <= self._queued or call.sent:
+        if wanted <= self.queue.commands or call.sent:
             return
         if self._not_gathered:
             self._not_gathered -= 1
@@ -194,15 +203,15 @@ class LeaderQueue(BoundedQueue):
         gathering = threading.Lock()
         gathering.acquire()
         with self._lock:
-            missing = wanted - self._queued
+            missing = wanted - self.queue.commands
             if missing <= 0:
                 return
             self._wanted, self._gathering = wanted, gathering
         if not gathering.acquire(timeout=seconds):
             with self._lock:
                 self._gathering = None
-                if 2 * (wanted - self._queued) > missing:
-                    self._not_gathered = VAIN
+                if 2 * (wanted - self.queue.commands) > missing:
+                    self._not_gathered = BATCHES_NOT_GATHERED
 
     def _lead(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
         """Run batches until this call is settled: one, unless the engine puts off the call."""
@@ -214,12 +223,10 @@ class LeaderQueue(BoundedQueue):
             self._run_batch(call, batch)
 
     def _begin_anew(self, batch: list[_ThreadCall]) -> None:
-        """Wake the followers that have an answer, and queue those again that the engine has put off together with the leader's call."""
+        """Wake the followers that have an answer; queue those again that the engine has put off together with the leader's call."""
         with self._lock:
-            self._queue.charge(batch)
-            queued = {*self._queue}
-            again = unsettled(batch[1:])
-            self._requeue([one for one in again if not one.gone and one not in queued])
+            self.queue.charge(batch)
+            self._queue_again(unsettled(batch[1:]))
         for follower in batch[1:]:
             if follower.settled:
                 _wake(follower)
@@ -228,89 +235,91 @@ class LeaderQueue(BoundedQueue):
     def _run_batch(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
         """Run one batch: this call, and all that are queued."""
         batch.append(call)
-        if self._queued:
+        if self.queue.commands:
             with self._lock:
-                self._queue.spend(call)
-                self._take(batch, latest=call.until + SLACK)
+                self.queue.spend(call)
+                self.queue.take(batch, latest=call.until + SLACK_SECONDS)
         wrote, began = True, time.monotonic()
         try:
-            wrote = copy_context().run(self._run, batch, call.until)  # a copy: the deadline must not stay behind
+            wrote = self._send(batch, call.until)
             self._expect_callers(batch, began)
         finally:
             if wrote:
-                self.committed.notify()
+                self._committed.notify()
 
     def _expect_callers(self, batch: list[_ThreadCall], began: float) -> None:
         """A batch has ended: its callers may be back in a moment."""
         now = time.monotonic()
-        self._present = self._queued + sum([call.size for call in batch])
-        self._gather_until = now + GATHER * (now - began) if now - began > BRIEF else 0.0
+        self._present = self.queue.commands + sum([call.size for call in batch])
+        self._gather_until = now + GATHER_SHARE * (now - began) if now - began > BRIEF_SECONDS else 0.0
 
-    def _run(self, batch: list[_ThreadCall], until: float) -> bool:
-        set_current(until)
+    def _send(self, batch: list[_ThreadCall], until: float) -> bool:
+        """Have the batch applied; says whether anything may have been written."""
         if not batch[0].sent:
-            if not self._wait_for_locks:
-                return self._runner.run(batch)
-            return self._runner.run(batch, late=partial(self._take_late, batch))
-        self._runner.ask_about([call for call in batch if call.sent])  # sent by a leader that was interrupted
-        rest = [call for call in batch if not call.sent]
-        return self._runner.run(rest) if rest else True
+            take_late = partial(self._take_late, batch) if self._wait_for_locks else None
+            return self.runner.run(batch, until, take_late=take_late)
+        self.runner.ask_about([call for call in batch if call.sent], until)  # sent by a leader that was interrupted
+        unsent = [call for call in batch if not call.sent]
+        return self.runner.run(unsent, until) if unsent else True
 
     def _take_late(self, batch: list[Any], fits: Callable[[Group], bool]) -> list[Any]:
-        """Add to a batch that waits for a lock the calls that have come meanwhile, as far as they fit; returns those."""
-        before = len(batch)
+        """Add the calls that have come meanwhile and fit to a batch that waits for a lock; return those."""
+        size = len(batch)
         with self._lock:
-            self._take(batch, fits=fits, latest=batch[0].until + SLACK)
-        return batch[before:]
+            self.queue.take(batch, fits=fits, latest=batch[0].until + SLACK_SECONDS)
+        return batch[size:]
 
     def _depart(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
-        run_to_end(self._hand_over, call, batch)
-
-    def _hand_over(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
-        if self._queued:
+        if self.queue.commands:
             with self._lock:
-                self._queue.charge(batch)
+                self.queue.charge(batch)
         if not call.gone and (len(batch) > 1 or call.outcomes is None):
             self._dismiss(call, batch)
         self._pass_lead(call)
 
     def _dismiss(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
         """Wake the followers that have an answer; queue the others again."""
-        again = unsettled(batch)
+        unanswered = unsettled(batch)
         for follower in batch:
-            if follower not in again:
+            if follower not in unanswered:
                 _wake(follower)
-        if again or not call.settled:
+        if unanswered or not call.settled:
             with self._lock:
-                self.withdraw(call)
-                queued = {*self._queue}
-                self._requeue([one for one in again if one is not call and not one.gone and one not in queued])
+                self.queue.withdraw(call)
+                self._queue_again([follower for follower in unanswered if follower is not call])
                 call.gone = True
 
+    def _queue_again(self, calls: list[_ThreadCall]) -> None:
+        """Queue calls again at the head, unless they are there already or their thread has left."""
+        queued = {*self.queue}
+        self.queue.put_back([call for call in calls if not call.gone and call not in queued])
+
     def _pass_lead(self, call: _ThreadCall) -> None:
-        """Make another call the leader, and wake its thread. If nobody is queued, the next call that comes will lead."""
+        """Make another call the leader, and wake its thread. If none is queued, the next call that comes will lead."""
         with self._lock:
             if self._leader is call:
-                self._leader = self._next_leader() if self._queue else None
+                self._leader = self._next_leader() if self.queue else None
             leader = self._leader
             if leader is not None:
-                self.withdraw(leader)
+                self.queue.withdraw(leader)
                 _wake(leader)
                 return
-            self._queued = 0  # whatever an interrupt did to the count
+            self.queue.commands = 0  # whatever an interrupt did to the count
             if self._closed:
                 self._idle.set()
 
     def _next_leader(self) -> _ThreadCall:
-        """The first of the tenant that has the turn, unless the deadline of another one near the head is later: a batch ends at its
-        leader's deadline, and its followers should not be told sooner than necessary that their outcome is unknown."""
-        calls = self._queue.turn()
-        first: _ThreadCall = calls[0]
-        if first.sent:
-            return first
-        near: list[_ThreadCall] = [*islice(calls, NEAR)]
-        enough = max([call.until for call in near]) - SLACK
-        return next((call for call in near if call.until >= enough and not call.sent), first)
+        """Return the first call of the tenant that has the turn, or another one near the head if its deadline is later.
+
+        A batch ends at its leader's deadline: with an early one, the outcomes of the followers would be unknown sooner than necessary.
+        """
+        calls = self.queue.turn()
+        head: _ThreadCall = calls[0]
+        if head.sent:
+            return head
+        candidates: list[_ThreadCall] = [*islice(calls, MAX_CANDIDATES)]
+        late_enough = max([call.until for call in candidates]) - SLACK_SECONDS
+        return next((call for call in candidates if call.until >= late_enough and not call.sent), head)
 
 
 def _wake(call: _ThreadCall) -> None:
@@ -319,13 +328,15 @@ def _wake(call: _ThreadCall) -> None:
 
 
 def _seconds_left(call: _ThreadCall) -> float:
-    """Until its deadline, as `Lock.acquire` wants it."""
+    """Return the time until its deadline, as `Lock.acquire` wants it."""
     return -1 if call.until == inf else max(0.0, min(call.until - time.monotonic(), threading.TIMEOUT_MAX))
 
 
 def run_to_end(step: Callable[..., None], *args: Any) -> None:
-    """Run a step that may be run twice until it has come to its end, however often an interrupt strikes it; the last interrupt
-    is raised afterwards. Others would wait for ever for what a step like this leaves undone."""
+    """Run a step to its end, however often an interrupt strikes it, and raise the last interrupt afterwards.
+
+    The step may be run twice. If it were left undone, other threads would wait for ever.
+    """
     interrupt: BaseException | None = None
     for _ in range(MAX_INTERRUPTS):
         try:

@@ -4,15 +4,15 @@ Theory of operation
 -------------------
 
 A batch of the main queue never waits for a lock: the engine skips the calls that would have to wait, and names what is locked.
-Each skipped call goes on to the lock queue of that name. A lock queue is a second group commit whose batches do wait. While
+Each skipped call moves to the lock queue of that name. A lock queue is a second group commit whose batches do wait. While
 its first batch waits for the lock, further calls queue up behind it; they are added to that batch once it has the lock, where
-the engine can do that, or form the next one. A call that names a locked pool goes to its lock queue at once, without the detour.
-Where that was so lately, it waits at once even if nobody else does (`busy_locks`).
+the engine can do that, or form the next one. A call that names a locked pool joins its lock queue at once, without the detour.
+If two calls in a row have found the pool locked, the next ones wait at once even if no other call does (`busy_locks`).
 
 *Invariants*
 
  1. A lock queue exists exactly while a call is in it. There are at most `MAX_QUEUES`; calls for other locks wait until one of
-    them is free, for the lock timeout at most.
+    them ends, for the lock timeout at most.
  2. Blocked calls, those in lock queues and those that wait for one, hold at most half of the main queue's bound, and the main
     queue's bound is smaller by their size: a locked pool must not turn away the callers of other pools.
  3. Nothing of a skipped call was done. It may be skipped `MAX_ROUNDS` times, each time for another lock, then it is turned away.
@@ -35,12 +35,15 @@ from typing import Final
 from ..core.commands import Group
 from ..core.model import SECOND
 from ..core.outcomes import Reply
+from ..engines.port import Engine
 from ..errors import EngineError, HoldkitError, Overloaded
 from .batch_worker import BatchWorker, TaskCall
+from .batches import Feed
 from .busy_locks import BusyLocks
-from .fair_queue import BoundedQueue
+from .fair_queue import FairQueue
 from .leader_queue import CLOSED, LeaderQueue, run_to_end
-from .queued_calls import QueuedCall, SkippedLocked, fail
+from .queued_calls import SkippedLocked, fail
+from .workers import AsyncSignal, Signal
 
 MAX_QUEUES: Final = 16
 """Locks that may be waited for at once."""
@@ -49,19 +52,19 @@ MAX_ROUNDS: Final = 3
 
 
 def still_locked(lock: str) -> Overloaded:
-    """The error of a call that has waited several times."""
+    """Return the error of a call that has waited several times."""
     return Overloaded(f"{lock} is locked by another transaction, still: try again a little later", retry_after=1)
 
 
 def no_queue_left(lock: str) -> Overloaded:
-    """The error of a call that has not even found a lock queue."""
+    """Return the error of a call for which there was no lock queue."""
     return Overloaded(f"{lock} is locked by another transaction, and so is much else: try again a little later")
 
 
 class BlockedBound:
-    """How many commands may be blocked; the main queue takes as many fewer."""
+    """Bounds the commands that are blocked, and lowers the bound of the main queue by their number."""
 
-    def __init__(self, main: BoundedQueue) -> None:
+    def __init__(self, main: FairQueue) -> None:
         self._main, self._whole = main, main.bound
         self._half = max(1, main.bound // 2)
 
@@ -71,7 +74,7 @@ class BlockedBound:
             raise Overloaded(f"{blocked} commands are waiting for locks already: try again a little later")
 
     def update(self, blocked: int) -> None:
-        """So many commands are blocked now."""
+        """Lower the bound of the main queue by the commands that are blocked now."""
         self._main.bound = max(0, self._whole - blocked)
 
 
@@ -80,30 +83,25 @@ class _Blocked:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.lock: str | None = None
+        """The lock of the queue that it is in; None: it waits for a queue."""
         self.woken = threading.Lock()
         """Held while it waits for a lock queue."""
         self.gone = False
 
 
-class LockQueue(LeaderQueue):
-    """The threads that wait for one lock."""
-
-    def __init__(self, main: LeaderQueue) -> None:
-        super().__init__(main.engine, main.committed, main.feed, wait_for_locks=True)
-        self.blocked: set[_Blocked] = set()
-
-
 class LockQueues:
-    """The lock queues of threads."""
+    """The main queue of threads, and the lock queues beside it."""
 
-    def __init__(self, main: LeaderQueue) -> None:
-        self._main, self._bound = main, BlockedBound(main)
+    def __init__(self, engine: Engine, committed: Signal, feed: Feed) -> None:
+        self.main = LeaderQueue(engine, committed, feed)
+        self._engine, self._committed, self._feed = engine, committed, feed
+        self._bound = BlockedBound(self.main.queue)
         self.busy = BusyLocks()
         self._lock = threading.Lock()
-        self.open: dict[str, LockQueue] = {}
+        self.open: dict[str, LeaderQueue] = {}
         """By the name of the lock."""
-        self._waiting: set[_Blocked] = set()
-        """Those that wait for a lock queue."""
+        self._blocked: set[_Blocked] = set()
         self._closed = False
         self._closing = threading.Lock()
         """Held by `close` until the last call has left."""
@@ -118,21 +116,21 @@ class LockQueues:
                 lock = skipped.lock
             finally:  # has left already, unless an interrupt struck before `_depart` began
                 if not blocked.gone:
-                    self._depart(blocked)
+                    run_to_end(self._depart, blocked)
         raise still_locked(lock)
 
     def _wait(self, blocked: _Blocked, lock: str, group: Group, minted: bool, until: float) -> list[Reply]:
         try:
             return self._enter(blocked, lock, until).write(group, minted, until)
         finally:
-            self._depart(blocked)
+            run_to_end(self._depart, blocked)
 
-    def _enter(self, blocked: _Blocked, lock: str, until: float) -> LockQueue:
-        """Wait for a lock queue, if there is none for this lock and no more may be opened."""
+    def _enter(self, blocked: _Blocked, lock: str, until: float) -> LeaderQueue:
+        """Return the queue of this lock; wait for another one to end, if no more may be opened."""
         with self._lock:
             self._bound.check(self._size(), blocked.size)
             queue = self._admit(blocked, lock)
-        latest = min(until, time.monotonic() + self._main.engine.limits.lock_timeout / SECOND)
+        latest = min(until, time.monotonic() + self._engine.limits.lock_timeout / SECOND)
         while queue is None:
             if not blocked.woken.acquire(timeout=max(0, latest - time.monotonic())):
                 raise no_queue_left(lock)
@@ -140,31 +138,28 @@ class LockQueues:
                 queue = self._admit(blocked, lock)
         return queue
 
-    def _admit(self, blocked: _Blocked, lock: str) -> LockQueue | None:
+    def _admit(self, blocked: _Blocked, lock: str) -> LeaderQueue | None:
         if self._closed:
             raise EngineError(CLOSED)
         queue = self.open.get(lock)
         if queue is None and len(self.open) < MAX_QUEUES:
-            queue = self.open[lock] = LockQueue(self._main)
+            queue = LeaderQueue(self._engine, self._committed, self._feed, wait_for_locks=True)
+            self.open[lock] = queue
         if queue is None:
-            self._waiting.add(blocked)
             blocked.woken.acquire(blocking=False)
         else:
-            queue.blocked.add(blocked)
-            self._waiting.discard(blocked)
+            blocked.lock = lock
+        self._blocked.add(blocked)
         self._bound.update(self._size())
         return queue
 
     def _depart(self, blocked: _Blocked) -> None:
-        run_to_end(self._withdraw, blocked)
-
-    def _withdraw(self, blocked: _Blocked) -> None:
+        """The thread leaves. May be run twice."""
         with self._lock:
-            self._waiting.discard(blocked)
-            for lock, queue in tuple(self.open.items()):
-                queue.blocked.discard(blocked)
-                if not queue.blocked:
-                    self.open.pop(lock, None)
+            self._blocked.discard(blocked)
+            used = {other.lock for other in self._blocked}
+            for lock in self.open.keys() - used:
+                self.open.pop(lock, None)
             self._bound.update(self._size())
             self._wake()
             blocked.gone = True
@@ -174,16 +169,20 @@ class LockQueues:
         for blocked in self._waiting:
             if blocked.woken.locked():
                 blocked.woken.release()
-        if self._closed and not self.open and not self._waiting and self._closing.locked():
+        if self._closed and not self._blocked and self._closing.locked():
             self._closing.release()
 
+    @property
+    def _waiting(self) -> list[_Blocked]:
+        """The threads that wait for a lock queue."""
+        return [blocked for blocked in tuple(self._blocked) if blocked.lock is None]
+
     def _size(self) -> int:
-        """Commands that are blocked."""
-        everywhere = [self._waiting, *(queue.blocked for queue in self.open.values())]
-        return sum([blocked.size for some in everywhere for blocked in some])
+        """Return how many commands are blocked."""
+        return sum([blocked.size for blocked in self._blocked])
 
     def close(self, seconds: float) -> None:
-        """Refuse further calls; wait for those inside, so many seconds at most."""
+        """Refuse further calls; wait for those inside, this long at most."""
         self._closing.acquire()
         with self._lock:
             self._closed = True
@@ -191,55 +190,31 @@ class LockQueues:
         self._closing.acquire(timeout=seconds)
 
 
-class AsyncLockQueue(BatchWorker):
-    """The tasks that wait for one lock, and a thread."""
-
-    def __init__(self, main: BatchWorker, queues: AsyncLockQueues, lock: str) -> None:
-        super().__init__(main.engine, main.committed, main.feed, wait_for_locks=True)
-        self._main, self._queues, self.lock = main, queues, lock
-
-    def size(self) -> int:
-        """Commands in here, queued or in a batch."""
-        return self._queued + sum([call.size for call in self._batch])
-
-    def withdraw(self, call: QueuedCall) -> bool:
-        """Take a call out of the queue; says whether it was there."""
-        found = super().withdraw(call)
-        self._queues.update()
-        return found
-
-    def take_back(self, call: TaskCall) -> None:
-        """Through the main queue, like all that is new."""
-        self._main.take_back(call)
-
-    def _settle(self, batch: list[TaskCall], wrote: bool) -> None:
-        super()._settle(batch, wrote)
-        self._queues.update()
-
-    def _pass_on(self, call: TaskCall, lock: str) -> None:
-        self._queues.enter(call, lock)
-
-    def _emptied(self) -> None:
-        self._queues.shut(self)
-
-
 class AsyncLockQueues:
-    """The lock queues of tasks."""
+    """The main queue of tasks, and the lock queues beside it."""
 
-    def __init__(self, main: BatchWorker) -> None:
-        self._main, self._bound = main, BlockedBound(main)
+    def __init__(self, engine: Engine, committed: AsyncSignal, feed: Feed) -> None:
+        self.main = BatchWorker(engine, committed, feed, self)
+        self._engine, self._committed, self._feed = engine, committed, feed
+        self._bound = BlockedBound(self.main.queue)
         self.busy = BusyLocks()
-        self._seconds = main.engine.limits.lock_timeout / SECOND
+        self._seconds = engine.limits.lock_timeout / SECOND
         self._loop = asyncio.get_running_loop()
-        self.open: dict[str, AsyncLockQueue] = {}
+        self.open: dict[str, BatchWorker] = {}
         """By the name of the lock."""
         self._waiting: dict[TaskCall, tuple[str, asyncio.TimerHandle]] = {}
         """Calls that wait for a lock queue: the lock, and the timer that ends the waiting."""
         self.empty = asyncio.Event()
         self.empty.set()
 
+    def skipped(self, call: TaskCall, lock: str) -> None:
+        """Let a call wait that the engine has skipped: nothing of it was done."""
+        if not call.rounds:  # in the main queue, by a try without waiting
+            self.busy.found_taken(lock, call.group)
+        self.enter(call, lock)
+
     def enter(self, call: TaskCall, lock: str) -> None:
-        """Let a call wait for what is locked. Nothing of it was done so far."""
+        """Let a call wait for what is locked. Nothing of it was done."""
         if call.answered.done() and not call.shielded:
             return
         call.error, call.sent = None, False
@@ -262,14 +237,14 @@ class AsyncLockQueues:
         if queue is None:
             if len(self.open) == MAX_QUEUES:
                 return False
-            queue = self.open[lock] = AsyncLockQueue(self._main, self, lock)
+            queue = BatchWorker(self._engine, self._committed, self._feed, self, lock)
+            self.open[lock] = queue
         queue.add(call)
         return True
 
-    def shut(self, queue: AsyncLockQueue) -> None:
+    def emptied(self, lock: str) -> None:
         """A lock queue is empty: remove it, and admit calls that wait for one."""
-        del self.open[queue.lock]
-        queue.end_thread()
+        self.open.pop(lock).end_thread()
         for call, (lock, timer) in tuple(self._waiting.items()):
             if self._admit(call, lock):
                 timer.cancel()
@@ -277,12 +252,13 @@ class AsyncLockQueues:
         self.update()
 
     def withdraw(self, call: TaskCall) -> bool:
-        """Take back a call that waits for a lock queue; says whether it was there."""
-        found = self._waiting.pop(call, None)
-        if found is not None:
-            found[1].cancel()
-            self.update()
-        return found is not None
+        """Take out a call that waits for a lock queue; says whether it was there."""
+        if call not in self._waiting:
+            return False
+        _, timer = self._waiting.pop(call)
+        timer.cancel()
+        self.update()
+        return True
 
     def _give_up(self, call: TaskCall) -> None:
         lock, _ = self._waiting.pop(call)
@@ -290,9 +266,9 @@ class AsyncLockQueues:
         self.update()
 
     def _size(self) -> int:
-        """Commands that are blocked."""
-        inside = sum([queue.size() for queue in self.open.values()])
-        return inside + sum([call.size for call in self._waiting])
+        """Return how many commands are blocked."""
+        queued = sum([queue.size for queue in self.open.values()])
+        return queued + sum([call.size for call in self._waiting])
 
     def update(self) -> None:
         """Tell the main queue its bound, and `close` whether all calls have left."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
+from msgspec import Struct
+
+from ..core.entries import Effect
 from ..core.keyed import leg_name
 from ..core.model import Line
 from ..core.model import Pool as StoredPool
-from .one_line import MAX_LENGTH, line, plain, shortened
-from .times import datetime_of
+from .one_line import MAX_LENGTH, MAX_NAMES, line, plain, shortened
+from .times import datetime_of, for_json
 
 MIN_NAME_LENGTH = 20
 """The characters that a repr leaves of a long id, however long its numbers are."""
@@ -118,6 +121,10 @@ class Pool:
         """Whether this answer was recorded earlier under the same operation id."""
         return self.raw.replayed
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the pool, ready for JSON: without what is true of one answer only."""
+        return for_json({name: getattr(self, name) for name in _SHOWN})
+
     def __repr__(self) -> str:
         raw = self.raw
         facts = [
@@ -136,3 +143,39 @@ class Pool:
 
     def __hash__(self) -> int:
         return hash((self.raw.tenant, self.raw.id, self.raw.version))
+
+
+_SHOWN: Final = (
+    "id", "tenant", "total", "held", "consumed", "available", "bookable", "over", "waiting", "children", "per_account", "line",
+    "archived", "closes", "version",
+)  # fmt: skip
+
+
+class PoolChange(Struct, frozen=True, gc=False):
+    """A pool after an entry of the journal, and by how much the entry moved its counters."""
+
+    pool: Pool
+    total: int = 0
+    held: int = 0
+    consumed: int = 0
+    waiting: int = 0
+    children: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the change, ready for JSON."""
+        return {"pool": self.pool.to_dict(), **self._moves()}
+
+    def __repr__(self) -> str:
+        moves = [f"{name}={amount:+d}" for name, amount in self._moves().items() if amount]
+        return line("PoolChange", shortened(leg_name(self.pool.id, self.pool.raw.label), MAX_NAMES), *moves)
+
+    def _moves(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in _COUNTERS}
+
+
+_COUNTERS: Final = PoolChange.__struct_fields__[1:]
+
+
+def change_of(effect: Effect) -> PoolChange:
+    """Return what an entry stores of a pool, as users see it."""
+    return PoolChange(Pool(effect.pool), *[getattr(effect, name) for name in _COUNTERS])

@@ -19,6 +19,7 @@ from ..core.lanes import in_lane, lane_of_pool
 from ..core.model import Slot
 from ..core.validation import check, invalid, text
 from ..core.values import MAX_OP
+from ..errors import InvalidRequest
 from .context import actor_text, call_fields, correlation_text
 from .normalise import combined, normalise, original_of
 from .queued_calls import legs_in
@@ -162,8 +163,13 @@ def prepared(
     for command in commands:
         if len(ready) == limits.max_batch:
             raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
-        ready.append(_prepared(command, fields, tenant, op, len(ready)))
-        check(ready[-1], limits, faces=combined(ready[-1]))
+        try:
+            normal = _prepared(command, fields, tenant, op, len(ready))
+            check(normal, limits, faces=combined(normal))
+        except InvalidRequest as error:
+            error.index = len(ready)
+            raise
+        ready.append(normal)
     if legs_in(ready) > MOST_LEGS:
         raise invalid("commands", "batch_too_large", f"at most {MOST_LEGS} legs are allowed, of all commands together")
     return ready

@@ -1,4 +1,4 @@
-"""Calls on their way to the engine: one caller's commands, and what becomes of them. `fair_queue` is where they wait.
+"""Calls on their way to the engine: each is one caller's commands and their outcomes. They wait in a `fair_queue`.
 
 A queued call ends with outcomes or with an error of its own; then it is settled. A call that was sent to the engine and has
 no answer has an unknown outcome. A call that was not sent can be queued again.
@@ -26,7 +26,9 @@ Undo: TypeAlias = Callable[[list[Reply]], Group | None]
 
 class SkippedLocked(Exception):
     """The engine did nothing of a call, because another transaction has locked something that it needs: `lock` names it.
-    Never leaves the kernel."""
+
+    Never leaves the kernel.
+    """
 
     def __init__(self, lock: str) -> None:
         super().__init__(lock)
@@ -34,7 +36,7 @@ class SkippedLocked(Exception):
 
 
 class QueuedCall:
-    """One caller's group of commands, and what became of it."""
+    """One caller's group of commands, and its outcomes or its error."""
 
     __slots__ = ("cost", "error", "group", "legs", "minted", "outcomes", "sent", "size", "tenant", "until")
 
@@ -47,7 +49,7 @@ class QueuedCall:
         """The share of a batch that it takes."""
         self.tenant = commands[0].tenant if commands else ""
         self.minted = minted
-        """Its one hold has an id that the kernel minted, and nobody else can have: the id is a retry key."""
+        """Its one hold has an id that the kernel minted, and that no other call can have: the id is a retry key."""
         self.outcomes: list[Reply] | None = None
         self.error: BaseException | None = None
         self.sent = False
@@ -66,7 +68,7 @@ class QueuedCall:
         return isinstance(self.error, SkippedLocked)
 
     def result(self) -> list[Reply]:
-        """The outcomes; an error is raised."""
+        """Return the outcomes, or raise the error."""
         if self.outcomes is not None:
             return self.outcomes
         assert self.error is not None
@@ -77,14 +79,14 @@ class QueuedCall:
 
 
 def legs_in(commands: Sequence[AnyCommand]) -> int:
-    """How many legs these commands name."""
+    """Return how many legs these commands name."""
     if len(commands) == 1:
-        return len(only.legs) if (only := commands[0]).names == "legs" else 0
+        return len(command.legs) if (command := commands[0]).names == "legs" else 0
     return sum([len(command.legs) for command in commands if command.names == "legs"])
 
 
 def unsettled(batch: Sequence[C]) -> list[C]:
-    """The calls without an answer."""
+    """Return the calls without an answer."""
     return [call for call in batch if call.outcomes is None and call.error is None]
 
 
@@ -98,12 +100,12 @@ def fail(batch: Iterable[QueuedCall], error: HoldkitError) -> None:
 
 
 def late_in_batch() -> OutcomeUnknown:
-    """The error of a call whose deadline passed while its batch was being written."""
+    """Return the error of a call whose deadline passed while its batch was being written."""
     return OutcomeUnknown(f"{deadlines.SPENT} while its batch was being written: ask again with the same operation id")
 
 
 def broken(cause: BaseException) -> PromiseBroken:
-    """The error of a call that a bug of ours stopped. The cause keeps its own message: that may contain secrets."""
+    """Return the error of a call that a bug of ours stopped. The cause keeps its own message: that may contain secrets."""
     error = PromiseBroken(f"unexpected {type(cause).__name__}; this command was not applied, please report it")
     error.__cause__ = cause
     return error

@@ -54,6 +54,10 @@ class HeldLeg(Struct, frozen=True, gc=False):
         """Confirmed and not returned: what the pool counts as long as it exists."""
         return self.confirmed - self.returned
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the leg, ready for JSON."""
+        return {**msgspec.structs.asdict(self), "consumed": self.consumed}
+
     def __repr__(self) -> str:
         units = f"quantity={self.quantity} held={self.held} consumed={self.consumed}"
         return line("HeldLeg", shortened(self.name, MAX_NAMES), units)
@@ -240,7 +244,7 @@ class Hold:
             "id": raw.id,
             "tenant": raw.tenant,
             "state": str(raw.state),
-            "legs": [{**msgspec.structs.asdict(leg), "consumed": leg.consumed} for leg in self.legs],
+            "legs": [leg.to_dict() for leg in self.legs],
             "items": list(self.items),
             "deadline": text_of(raw.deadline),
             "held_at": text_of(raw.held_at),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any, Final, overload
 
 from ..core.model import MAX_SLOT, Slot
@@ -99,3 +100,18 @@ def with_datetimes(fields: Mapping[str, Any]) -> dict[str, Any]:
 def without_slots(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `with_times` gave with one datetime for each time: `deadline`, `held_at`, `joined_at`, `ended_at`, `at`."""
     return {"deadline" if name == "deadline_at" else name: value for name, value in shown.items() if name not in _SLOTS}
+
+
+def for_json(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields of a result with texts in place of datetimes and enums, also in dictionaries within it."""
+    return {name: _plain(value) for name, value in fields.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds")
+    if isinstance(value, Mapping):
+        return for_json(value)
+    if isinstance(value, list | tuple):
+        return [_plain(element) for element in value]
+    return str(value) if isinstance(value, StrEnum) else value

@@ -35,7 +35,7 @@ SERVER: Final = (
     Operation(name="journal", method="GET", path="/v1/journal", tag="journal", query=JournalQuery, answer=EntryPage,
               reasons=("cursor_lost",), methods=("journal.list", "journal.search"), command="journal list",
               summary="Read the journal after a cursor, or search it from either end",
-              says="`next` stays the same while there are no new entries."),
+              says="`cursor` stays the same while there are no new entries."),
     Operation(name="cursor", method="GET", path="/v1/cursor", tag="journal", query=CursorQuery, answer=CursorAnswer,
               methods=("journal.cursor",), no_command="a program keeps cursors",
               summary="The cursor at the end of the journal"),

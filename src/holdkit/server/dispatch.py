@@ -214,7 +214,11 @@ async def _work(operation: Operation, request: Request, seconds: float) -> Answe
     if operation.scope is not None and request.caller.limit is not None:
         with running.timeouts.limit(seconds):
             await request.caller.limit.check(request)
-    if operation.changes and running.pacing.costly(request.caller.tenant, request.cost.tokens):
+    if (
+        operation.changes
+        and not request.unlimited
+        and running.pacing.costly(request.caller.tenant, request.cost.tokens)
+    ):
         return await _in_turn(operation, request, seconds)
     return await _decide(operation, request, seconds)
 

@@ -125,7 +125,7 @@ class Request:
         self.estimated: tuple[int, int] | None = None
         """The commands and bytes that it has added to the estimate of what its tenant stores."""
         self.unlimited = False
-        """Whether an operator administers the server: then nothing is charged."""
+        """Whether an operator administers the server: then nothing is charged, and nothing waits for a turn."""
         self.kind = "none"
         """The name of the request in metrics."""
         self.names: tuple[str, ...] = ()

@@ -34,7 +34,16 @@ def schemas_of(types: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
             sent = {field.encode_name for field in fields if field.default is not msgspec.UNSET}
             schema["required"] = [name for name in schema["properties"] if name in sent]
         _describe(kind, schema["properties"], described)
+        if {"force", "reason"} <= schema["properties"].keys():
+            schema |= _FORCED
     return dict(zip(map(repr, types), schemas, strict=True)), components
+
+
+_FORCED: Final = {
+    "if": {"properties": {"force": {"const": True}}, "required": ["force"]},
+    "then": {"properties": {"reason": {"type": "string", "minLength": 1}}, "required": ["reason"]},
+}
+"""What acts without the token, or past a limit, says why."""
 
 
 def _structs(types: list[Any]) -> Iterator[type[Struct]]:

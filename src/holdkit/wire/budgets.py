@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from ..core.commands import Overage
 from ..faces.allowances import Usage
+from ..kernel.one_line import summary
 from .fields import Body, Span, Time, Token, Total, at
 
 Spent: TypeAlias = Annotated[
@@ -83,6 +84,8 @@ class BudgetAnswer(Struct):
     name: str
     budgets: dict[str, list[AllowanceBody]]
     server_time: Time
+
+    __repr__ = summary
 
 
 class BudgetPage(Struct):

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from ..kernel.one_line import summary
 from .fields import PoolId, Span, Time
 
 Window = Annotated[Span, Meta(description="how far back, such as 15m, 1h, 24h or 7d; at most 366d")]
@@ -46,6 +47,8 @@ class PoolHistory(Struct, kw_only=True):
     reasons: dict[str, int]
     """The refusals of the whole window, by reason."""
 
+    __repr__ = summary
+
 
 class PoolHistories(Struct, kw_only=True):
     """Some pools over one window."""
@@ -58,6 +61,8 @@ class PoolHistories(Struct, kw_only=True):
     recording: bool
     """Whether this server records statistics at all."""
     server_time: Time
+
+    __repr__ = summary
 
 
 class ServerHistory(Struct, kw_only=True):
@@ -76,3 +81,5 @@ class ServerHistory(Struct, kw_only=True):
     p99: list[float | None]
     recording: bool
     server_time: Time
+
+    __repr__ = summary

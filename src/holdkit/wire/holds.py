@@ -37,15 +37,15 @@ _NO_LABELS: Final[Mapping[str, str | None]] = {}
 
 
 class LegBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A leg: units of a pool, or a claim's key, or an item."""
+    """A leg: units of a pool, or a claim, or an item."""
 
     pool: PoolId | None = None
     quantity: Quantity = 1
     create_with_total: Annotated[
         Total | None, Meta(description="create the pool if it does not exist; scope admin only")
     ] = None
-    key: Annotated[str | None, Meta(description="type:value, as in POST /v1/claims; not in a batch")] = None
-    item: Annotated[str | None, Meta(description="as in POST /v1/items; not in a batch")] = None
+    claim: Annotated[str | None, Meta(description="a key, as type:value")] = None
+    item: Annotated[str | None, Meta(description="an item's id")] = None
 
 
 class Placing(Body, kw_only=True):

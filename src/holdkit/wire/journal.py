@@ -235,11 +235,13 @@ def _shown(fields: dict[str, Any]) -> dict[str, Any]:
 
 class EntryPage(Struct):
     """Entries in journal order; `next` is the `after` of the next page. Of a search from the end: newest first, and `next` is the
-    `before` of the next page. A search looks at a bounded part of the journal, so a page may be empty and still have `more`."""
+    `before` of the next page. A search looks at a bounded part of the journal, so a page may be empty and still have a `next`."""
 
     items: list[EntryAnswer]
-    next: str | None
-    more: Annotated[bool, Meta(description="whether the page ended before the journal did: read on at once")]
+    next: Annotated[str | None, Meta(description="a cursor: read on at once; null at the end of the journal")]
+    cursor: Annotated[
+        str, Meta(description="where the page ended: whoever comes back later for new entries passes it as `after`")
+    ]
     server_time: Time
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from ..kernel.one_line import MAX_NAMES, line, shortened, summary
 from .fields import Body, Span, Time
 
 Scope: TypeAlias = Literal["read", "hold", "admin"]
@@ -33,6 +34,8 @@ class KeyInfo(Struct, frozen=True, kw_only=True):
         tuple[str, ...], Meta(description="prefixes of the pools that it is limited to; empty: all pools")
     ] = ()
     verbs: Annotated[tuple[str, ...], Meta(description="the verbs that it is limited to; empty: all of its scope")] = ()
+
+    __repr__ = summary
 
 
 class NewKeyBody(Body, kw_only=True):
@@ -66,6 +69,9 @@ class KeyAnswer(Struct):
     info: KeyInfo
     key: str
     server_time: Time
+
+    def __repr__(self) -> str:
+        return line("KeyAnswer", self.info.id, self.info.scope, shortened(self.info.name, MAX_NAMES))
 
 
 class KeyPage(Struct):

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from .. import errors
-from ..core.outcomes import Shortfall
 from ..kernel.answers import TIMES
 from ..kernel.hints import in_words_of
 from .fields import Time, at, encode
@@ -24,6 +23,22 @@ Effect: TypeAlias = Annotated[
     Literal["none", "unknown"],
     Meta(description="none: this attempt did nothing; unknown: retry with the same Idempotency-Key to find out"),
 ]
+
+
+class ShortfallAnswer(Struct, frozen=True, omit_defaults=True):
+    """One leg that fell short."""
+
+    pool: str
+    name: Annotated[
+        str, Meta(description="what the pool is called: its id, a key, an item's id, `inn/double/2027-07-03`")
+    ]
+    requested: int
+    available: int
+    total: Annotated[int, Meta(description="of the pool; of an account, its limit")]
+    confirmed: Annotated[
+        bool, Meta(description="of a key or an item: it is confirmed, so it does not become available by itself")
+    ] = False
+    used: Annotated[int, Meta(description="of an account: what it uses already")] = 0
 
 
 class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,13 +58,12 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: str | UnsetType = UNSET
     remaining: Annotated[float | UnsetType | None, Meta(description="seconds until the deadline")] = UNSET
     taken: tuple[str, ...] | UnsetType = UNSET
-    holders: Annotated[dict[str, str | None] | UnsetType, Meta(description="the hold that has each item")] = UNSET
     hold: str | UnsetType = UNSET
     entity: Annotated[str | UnsetType, Meta(description="what the hold was confirmed for")] = UNSET
     requested: int | UnsetType = UNSET
     loose: int | UnsetType = UNSET
     consumed: int | UnsetType = UNSET
-    shortfalls: tuple[Shortfall, ...] | UnsetType = UNSET
+    shortfalls: tuple[ShortfallAnswer, ...] | UnsetType = UNSET
     available: int | UnsetType = UNSET
     total: int | UnsetType = UNSET
     used: Annotated[int | UnsetType, Meta(description="by the account, or of a quota by the tenant")] = UNSET
@@ -241,7 +255,7 @@ def refusal_problem(refused: errors.Refused) -> Problem:
 
 def detail_of(refused: errors.Refused) -> str:
     """Return the message of a refusal for who calls HTTP."""
-    return in_words_of("http", refused.reason, plain(refused))
+    return in_words_of("http", refused.reason, plain(refused).removeprefix(f"{refused.reason}: "))
 
 
 def facts(refused: errors.Refused) -> dict[str, Any]:
@@ -252,11 +266,18 @@ def facts(refused: errors.Refused) -> dict[str, Any]:
         given["subject"] = str(refused.subject)
     if "max_lifetime" in given:
         given["max_lifetime"] = given["max_lifetime"].total_seconds()
+    if "shortfalls" in given:
+        given["shortfalls"] = tuple(
+            [
+                ShortfallAnswer(one.pool, one.name, one.requested, one.available, one.total, one.confirmed, one.used)
+                for one in given["shortfalls"]
+            ]
+        )
     return given | {name: at(given[name]) for name in TIMES & given.keys()}
 
 
-_NOT_COPIED: Final = ("subject",)
-"""Added separately."""
+_NOT_COPIED: Final = ("subject", "holders")
+"""The first is added separately. The holds of others are nobody's business who reads the answer."""
 _NAMED_BY_FACE: Final = (*_NOT_COPIED, "shortfalls", "requested", "available", "total")
 """Of a key or items, whose document says what is taken in other fields."""
 

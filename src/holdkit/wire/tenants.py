@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from ..kernel.one_line import summary
 from ..kernel.reports import StorageUsage
 from .fields import Body, Time
 from .system import Job
@@ -40,6 +41,8 @@ class StoredRows(Struct, frozen=True, kw_only=True):
     complete: bool
     """Whether the whole journal has been counted yet."""
 
+    __repr__ = summary
+
 
 class StorageAnswer(Struct, kw_only=True):
     """What your tenant has stored, and what it may store."""
@@ -65,6 +68,8 @@ class TenantAnswer(Struct, kw_only=True):
     usage: StoredRows | None = None
     """Null in a list that was not asked for it, or that had no time to count it."""
     server_time: Time | None = None
+
+    __repr__ = summary
 
 
 class TenantPage(Struct):
@@ -116,6 +121,8 @@ class DeletedAnswer(Struct):
     def all(self) -> int:
         """Everything together."""
         return self.holds + self.pools + self.records + self.keys
+
+    __repr__ = summary
 
 
 class DeletionJob(Job[DeletedAnswer], kw_only=True):

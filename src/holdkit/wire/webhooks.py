@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from ..kernel.one_line import MAX_NAMES, line, shortened, summary
 from .fields import Body, Limit, Span, Time
 
 
@@ -53,6 +54,8 @@ class ReplayAnswer(Struct, kw_only=True, omit_defaults=True):
     failed: int
     """Deliveries that failed again, and remain parked."""
 
+    __repr__ = summary
+
 
 class HookAnswer(Struct, kw_only=True, omit_defaults=True):
     """A webhook; its secret only in the answer that creates or rotates it."""
@@ -78,6 +81,9 @@ class HookAnswer(Struct, kw_only=True, omit_defaults=True):
     secret: str | None = None
     server_time: Time
 
+    def __repr__(self) -> str:
+        return line("HookAnswer", self.id, self.state, shortened(self.url, MAX_NAMES))
+
 
 class HookPage(Struct):
     """The webhooks of your tenant."""
@@ -98,6 +104,8 @@ class DeliveryAnswer(Struct, kw_only=True, omit_defaults=True):
     status: int | None = None
     seconds: float
     why: str | None = None
+
+    __repr__ = summary
 
 
 class DeliveryPage(Struct):
@@ -124,6 +132,9 @@ class ParkedAnswer(Struct):
     why: str
     event: Raw
     """The event as it was sent; null if it is too large to store: a replay then reads it from the journal."""
+
+    def __repr__(self) -> str:
+        return line("ParkedAnswer", self.id, self.why)
 
 
 class ParkedPage(Struct):

@@ -133,7 +133,7 @@ def test_from_any_engine_to_any_other(place: Place, tmp_path: Path, path: str) -
             hk.admin.free("sold", 4, reason="more than is loose")
         assert hk.admin.free("sold", 3, reason="refund").available == 9
         assert hk.admin.change_limits(retention="91d", if_version=2).version == 3
-        last = max(effect.pool.fence for entry in hk.journal.follow(wait=False) for effect in entry.pools)
+        last = max(effect.pool.raw.fence for entry in hk.journal.follow(wait=False) for effect in entry.pools)
         assert hk.hold([holdkit.Leg("on demand", 1, create_with_total=1)], ttl=60).fence > 0
         assert hk.hold("p5", 1, ttl=60).fence <= last + 2
         assert hk.admin.verify().ok

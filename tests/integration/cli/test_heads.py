@@ -219,6 +219,10 @@ COMMANDS = {
         "return_units": "return", "search": "admin search", "tenants": "admin tenants list",
         "unarchive_pool": "pools unarchive", "usage": "admin tenants show", "verify": "admin verify",
     },
+    "admin.catalog": {
+        "calendar": "admin catalog calendar", "names": "admin catalog names", "present": "admin catalog faces",
+        "resources": "admin catalog resources", "windows": "admin catalog windows",
+    },
     "budget": {
         "confirm": "budgets confirm", "consume": "budgets consume", "hold": "budgets hold",
         "remaining": "budgets usage", "resize": "budgets resize", "usage": "budgets usage",
@@ -249,6 +253,7 @@ WITHOUT = {
         "expire": "`sweep` does it",
         "stats": "they are about one process; `admin stats` shows what servers record over time",
     },
+    "admin.records": dict.fromkeys(("get", "list", "put"), "an application keeps its own documents there"),
     "budget": {"holding": IN_ONE_PROCESS, "legs": "a command takes one kind of leg"},
     "calendar": dict.fromkeys(("available", "consume", "hold", "legs", "resize"), DEFINED_IN_CODE),
     "journal": {"on": IN_ONE_PROCESS},

@@ -66,7 +66,7 @@ def test_every_hint_is_of_a_message_that_exists() -> None:
         (("claims", "hold", "e:mail", "x", "--ttl", "5m"), "holdkit: TYPE: "),
         (("journal", "list", "--after", "nonsense"), "holdkit: --after: "),
         (("pools", "list", "--prefx", "a"), "No such option"),
-        (("join", "gpu//left", "--ttl", "2h", "--offer-ttl", "5m"), "a pool made by holdkit pools create"),
+        (("join", "gpu//left", "--ttl", "2h", "--offer-ttl", "5m"), "a pool that was created as one"),
         (("pools", "limit", "gpu", 0), "holdkit: UNITS|none: "),
         (("extend", "0" * 32), "give exactly one of --by and --ttl"),
         (("claims", "show"), "give TYPE and VALUE, or --id"),

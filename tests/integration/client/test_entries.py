@@ -14,7 +14,7 @@ from holdkit.client import connect
 from holdkit.core.model import Pool
 from tests.support.servers import live_server
 
-MEMBERS = [name for name in dir(JournalEntry) if not name.startswith("_") and name != "raw"]
+MEMBERS = [name for name in dir(JournalEntry) if not name.startswith("_") and name not in ("raw", "to_dict")]
 LOCAL = {"archived_to", "pools", "refused"}
 """What is compared by itself: a place beside the data, and rows of which a server shows a part."""
 
@@ -44,11 +44,15 @@ def test_they_have_the_members_of_a_kernel_of_ones_own(tmp_path: Path) -> None:
             }
             assert repr(its) == repr(mine) == repr(again)
             assert (its.raw.slot, its.raw.position, its.raw.part) == (mine.raw.slot, mine.raw.position, False)
-            for moved, ours in zip(its.pools, mine.pools, strict=True):
+            assert [repr(change) for change in its.pools] == [repr(change) for change in mine.pools]
+            for moved, ours in zip(its.raw.entry.effects, mine.raw.entry.effects, strict=True):
                 assert type(moved.pool) is Pool
                 names = ("id", "total", "held", "consumed", "fence", "version", "label", "per_account")
                 assert [getattr(moved.pool, name) for name in names] == [getattr(ours.pool, name) for name in names]
                 assert (moved.held, moved.used, moved.tally) == (ours.held, ours.used, ours.tally)
+            assert {**its.to_dict(), "pools": [], **dict.fromkeys(LOCAL)} == {
+                **mine.to_dict(), "pools": [], **dict.fromkeys(LOCAL)
+            }  # fmt: skip
         (refused,) = [entry.refused for entry in shown if entry.refused is not None]
         assert refused == next(entry.refused for entry in expected if entry.refused is not None)
         assert {"hold.held", "hold.extended", "hold.released", "record.put", "limits.changed", "command.refused"} <= {

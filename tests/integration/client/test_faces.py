@@ -72,6 +72,7 @@ def test_a_key_is_held_confirmed_found_and_freed(hk: RemoteKernel) -> None:
     with pytest.raises(holdkit.AlreadyClaimed) as taken:
         hk.claims.hold(*key, ttl=60)
     assert taken.value.claim == claim.id
+    assert [(short.name, short.pool) for short in taken.value.shortfalls] == [(claim.key, f"~claim/{claim.id}")]
     assert 60 < (taken.value.remaining or 0) <= 300
     assert taken.value.transient
     later = hk.extend(hold, by=60)
@@ -120,7 +121,8 @@ def test_items_all_or_none(hk: RemoteKernel) -> None:
     hold = hk.items.hold(ids[:2], token="saga-77", op="i-1", ttl=None)
     with pytest.raises(holdkit.ItemsTaken) as taken:
         hk.items.hold(iter(ids[1:]), ttl=60)
-    assert (taken.value.taken, taken.value.holders) == (("seat:2",), {"seat:2": hold.id})
+    assert (taken.value.taken, taken.value.holders) == (("seat:2",), {})
+    assert repr(taken.value.shortfalls) == "(<Shortfall 'seat:2' requested=1 available=0 total=1>,)"
     assert hk.confirm(hold, entity="order:1").state == "confirmed"
     assert hk.release(hk.items.hold(ids[2:], ttl=60)).state == "released"
     looked = hk.items.get([*ids, "seat:9"])
@@ -326,7 +328,7 @@ def test_a_batch_takes_what_faces_give(hk: RemoteKernel) -> None:
     held, taken, missing = outcomes[0].unwrap(), outcomes[1].refusal, outcomes[2].refusal
     assert isinstance(held, holdkit.Hold)
     assert isinstance(taken, holdkit.InsufficientCapacity)
-    assert [(short.label, short.holder) for short in taken.shortfalls] == [("batch:x", held.id), ("batch:1", held.id)]
+    assert [(short.name, short.holder) for short in taken.shortfalls] == [("batch:x", None), ("batch:1", None)]
     assert isinstance(missing, holdkit.errors.PoolNotFound)
     assert missing.subject == "batch:9"
     tokens = hk.budget("llm-batch", tokens=Allowance(10, per="day"))

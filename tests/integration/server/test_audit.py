@@ -26,7 +26,7 @@ async def every_change(here: InProcessApp, tenant: str = "acme") -> None:
 
     await ask("POST", "/v1/pools", {"id": "p", "total": 50}, "a")
     await ask("PUT", "/v1/pools/p", {"total": 60}, "b")
-    hold = await ask("POST", "/v1/holds", {"legs": [{"pool": "p"}, {"key": "email:a"}], "ttl": 60}, "c")
+    hold = await ask("POST", "/v1/holds", {"legs": [{"pool": "p"}, {"claim": "email:a"}], "ttl": 60}, "c")
     await ask("POST", f"/v1/holds/{hold['id']}/extend", {"token": hold["token"], "by": 60}, "d")
     await ask("POST", f"/v1/holds/{hold['id']}/confirm", {"token": hold["token"]}, "e")
     await ask("POST", f"/v1/holds/{hold['id']}/return", {"token": hold["token"]}, "f")

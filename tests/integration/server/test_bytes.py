@@ -73,7 +73,7 @@ async def fill(here: InProcessApp) -> str:
     await done(here, "POST", "/v1/batch", {"commands": created}, "pools")
     holds = []
     for number in range(HOLDS):
-        legs = [*({"pool": pool} for pool in POOLS), {"key": f"seat:{number}"}]
+        legs = [*({"pool": pool} for pool in POOLS), {"claim": f"seat:{number}"}]
         body = {"legs": legs, "ttl": 3_600, "metadata": {"note": "x" * 2_000}}
         holds.append(await done(here, "POST", "/v1/holds", body, f"hold-{number}"))
     sagas = here.running.kernel.sagas.register(Shipment())
@@ -112,7 +112,7 @@ async def pages_of(here: InProcessApp, path: str) -> list[tuple[int, list[Any]]]
         assert answer.status_code == 200, answer.text
         page = answer.json()
         found.append((len(answer.content), page["items"]))
-        if not page.get("more", page["next"] is not None):
+        if page["next"] is None:
             return found
         assert page["items"], "a page that says that more follow has some"
         after = f"&after={page['next']}"

@@ -95,10 +95,10 @@ def test_a_batch_takes_keys_and_items() -> None:
     async def work(here: InProcessApp, _clock: FakeClock) -> None:
         await here.call("POST", "/v1/items", {"ids": ["seat"]})
         await here.call("POST", "/v1/pools", {"id": "show", "total": 1})
-        legs = [{"pool": "show"}, {"key": "email:a@b.c"}, {"item": "seat"}]
+        legs = [{"pool": "show"}, {"claim": "email:a@b.c"}, {"item": "seat"}]
         batch = {"commands": [
             {"type": "hold", "legs": legs, "ttl": 60},
-            {"type": "hold", "legs": [{"key": "email:a@b.c"}], "ttl": 60},
+            {"type": "hold", "legs": [{"claim": "email:a@b.c"}], "ttl": 60},
             {"type": "consume", "legs": [{"item": "no seat"}]},
         ]}  # fmt: skip
         for replayed in (None, "true"):
@@ -109,9 +109,9 @@ def test_a_batch_takes_keys_and_items() -> None:
             assert (taken["reason"], taken["transient"], taken["facts"]["subject"]) == (
                 "insufficient_capacity", True, "email:a@b.c")  # fmt: skip
             (short,) = taken["facts"]["shortfalls"]
-            assert (short["label"], short["holder"]) == ("email:a@b.c", held["hold"]["id"])
+            assert (short["name"], "holder" in short) == ("email:a@b.c", False)
             assert (missing["reason"], missing["facts"]["subject"]) == ("pool_not_found", "no seat")
-        behind = {"commands": [{"type": "hold", "legs": [{"pool": "~item/seat"}, {"key": "email:x"}], "ttl": 60}]}
+        behind = {"commands": [{"type": "hold", "legs": [{"pool": "~item/seat"}, {"claim": "email:x"}], "ttl": 60}]}
         no = await here.call("POST", "/v1/batch", behind, op="l")
         assert (no.status_code, no.json()["code"]) == (400, "pool_reserved")
 

@@ -178,8 +178,10 @@ def check(answer: httpx.Response, taken: float, body: Any, what: str) -> None:
         assert taken <= 1 + elements(body) / 20, (what, taken)
 
 
-@pytest.mark.parametrize("engine", ["memory", "sqlite"])
-def test_no_number_in_any_field_of_any_body_costs_more_than_the_request_is_worth(engine: str, tmp_path: Any) -> None:
+@pytest.mark.parametrize("engine", ["memory", "sqlite", "postgres"])
+def test_no_number_in_any_field_of_any_body_costs_more_than_the_request_is_worth(
+    engine: str, tmp_path: Any, request: pytest.FixtureRequest
+) -> None:
     """The attack: a count of 10^15 that is refused with 400, and has taken 10^15 tokens from every key of the tenant."""
 
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
@@ -197,7 +199,8 @@ def test_no_number_in_any_field_of_any_body_costs_more_than_the_request_is_worth
         assert {200, 201, 400, 404, 409} <= answers, "some pass, and some are refused by the kernel"
         assert (await here.call("GET", "/v1/keys")).status_code == 200
 
-    play(work, "memory://" if engine == "memory" else f"sqlite:///{tmp_path / 'holds.db'}")
+    url = request.getfixturevalue("migrated")() if engine == "postgres" else f"sqlite:///{tmp_path / 'holds.db'}"
+    play(work, "memory://" if engine == "memory" else url)
 
 
 def test_no_number_in_any_query_or_path_costs_more_than_a_token() -> None:
@@ -250,6 +253,17 @@ def test_what_never_reaches_a_handler_costs_a_token_at_most() -> None:
 
 
 ACME = {"key": "hold", "tenant": "acme"}
+
+
+def test_what_a_limited_key_may_not_do_costs_what_was_decoded() -> None:
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
+        commands = [{"type": "hold", "pool": "theirs", "ttl": 60}] * 900
+        for limit in ({"pools": ["mine"]}, {"verbs": ["confirm"]}):
+            key = await here.key("hold", "acme", **limit)
+            answer, taken = await cost(here, "POST", "/v1/batch", {"commands": commands}, key=key)
+            assert (answer.status_code, answer.json()["reason"], taken) == (403, "key_limited", 46)
+
+    play(work)
 
 
 def test_what_the_kernel_decides_costs_what_its_commands_cost_refused_or_not() -> None:
@@ -399,3 +413,26 @@ def test_an_operator_always_reaches_keys_tenants_and_limits() -> None:
         running.idle.set()
 
     play(work, settings=few)
+
+
+def test_an_operator_waits_for_no_turn_of_costly_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack: a hold key of the default tenant extends a hold of many legs, and keeps as many costly requests waiting as it may."""
+    monkeypatch.setattr("holdkit.server.pacing.ACTIVE", 1_000.0)
+
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
+        pacing = here.running.pacing
+        made = await here.call("POST", "/v1/keys", {"name": "spare", "scope": "hold"})
+        assert (await here.call("POST", "/v1/pools", {"id": "busy", "total": 1}, tenant="acme")).status_code == 201
+        pacing.touched("", 1_000)
+        began = await pacing.begin("")
+        waiting = [asyncio.create_task(pacing.begin("")) for _ in range(FROZEN.rates.max_costly)]
+        await asyncio.sleep(0)
+        assert (await here.call("POST", "/v1/pools", {"id": "theirs", "total": 1})).status_code == 503
+        assert (await here.call("DELETE", f"/v1/keys/{made.json()['info']['id']}")).status_code == 200
+        assert (await here.call("POST", "/v1/tenants/acme/disable", {"reason": "noise"})).status_code == 200
+        assert (await here.call("POST", "/v1/limits", {"limits": {"max_legs": 900}})).status_code == 200
+        for turn in waiting:
+            turn.cancel()
+        pacing.end("", began)
+
+    play(work)

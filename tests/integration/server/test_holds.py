@@ -49,7 +49,7 @@ def test_a_refusal_is_a_problem_with_its_numbers() -> None:
         assert told["reason"] == "insufficient_capacity"
         assert told["effect"] == "none"
         assert told["transient"] is True
-        assert told["shortfalls"] == [{"pool": "gpu", "requested": 2, "available": 1, "total": 1}]
+        assert told["shortfalls"] == [{"pool": "gpu", "name": "gpu", "requested": 2, "available": 1, "total": 1}]
         assert told["request_id"] == no.headers["x-request-id"]
         missing = await here.call("POST", "/v1/holds", {"pool": "cpu", "quantity": 2, "ttl": 60}, op="b")
         assert (missing.status_code, missing.json()["reason"]) == (404, "pool_not_found")

@@ -129,7 +129,7 @@ def test_a_key_limited_to_pools_does_its_work_within_them_and_nowhere_else() -> 
             for path in ("/v1/holds", "/v1/consume"):
                 body = {"legs": [{"pool": "show:1"}, {"pool": pool}]} | ({"ttl": 60} if path == "/v1/holds" else {})
                 assert await do(here, "POST", path, body, key=key) == (403, "key_limited"), pool
-        for leg in ({"key": "email:a"}, {"item": "seat"}):
+        for leg in ({"claim": "email:a"}, {"item": "seat"}):
             body = {"legs": [{"pool": "show:1"}, leg], "ttl": 60}
             assert await do(here, "POST", "/v1/holds", body, key=key) == (403, "key_limited"), leg
         for name in ("outside", "both"):

@@ -118,7 +118,7 @@ async def story_of_rival(
     await ask("GET", "/v1/journal", params={"after": back["cursor"]})
     await ask("GET", "/v1/pools/mine/history?limit=2")
     await ask("GET", f"/v1/holds/{hold['id']}/history")
-    await ask("PUT", "/v1/cursors/mailer", {"cursor": page["next"], "if_version": 0}, op="d")
+    await ask("PUT", "/v1/cursors/mailer", {"cursor": page["cursor"], "if_version": 0}, op="d")
     kept = await ask("GET", "/v1/cursors/mailer")
     await ask("GET", "/v1/overview")
     claim = await ask("POST", "/v1/claims", {"type": "email", "value": "a", "ttl": 60}, op="e")
@@ -333,8 +333,8 @@ def test_the_search_for_the_last_entries_is_bounded(scan: int, found: int) -> No
             page = (await here.call("GET", "/v1/journal", tenant="rival", params={"after": back})).json()
             assert len(page["items"]) == found
             await here.call("POST", "/v1/pools", {"id": "c", "total": 1}, tenant="rival")
-            page = (await here.call("GET", "/v1/journal", tenant="rival", params={"after": last["next"]})).json()
-            assert [entry["subject"] for entry in page["items"]] == ["c"], "`next` continues at the end"
+            page = (await here.call("GET", "/v1/journal", tenant="rival", params={"after": last["cursor"]})).json()
+            assert [entry["subject"] for entry in page["items"]] == ["c"], "`cursor` continues at the end"
 
     asyncio.run(main())
 

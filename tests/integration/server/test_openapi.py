@@ -113,6 +113,18 @@ def test_the_text_under_a_field_is_its_description_and_what_is_always_sent_is_re
     assert "exist_ok" not in schemas["NewPool"]["required"]
 
 
+def test_force_needs_a_reason() -> None:
+    schemas = MADE["components"]["schemas"]
+    forced = {name for name, schema in schemas.items() if "force" in schema.get("properties", {})}
+    assert forced > {"Confirm", "Release", "Extend", "Return", "Join", "NewConsume", "BatchConfirm"}
+    for name in forced:
+        assert schemas[name]["if"]["properties"] == {"force": {"const": True}}
+        assert schemas[name]["then"]["required"] == ["reason"]
+    for name in ("FreeClaim", "FreeItems", "ReturnToPool", "BatchReturnToPool"):
+        assert "reason" in schemas[name]["required"]
+        assert "force" not in schemas[name]["properties"]
+
+
 def test_every_example_is_a_problem() -> None:
     examples = MADE["components"]["examples"]
     assert len(examples) > 60

@@ -148,6 +148,14 @@ def test_the_applications_own_count_replaces_ours(total: int, in_use: int, free:
         assert ask(world, "b", free, total, in_use) == "done"
 
 
+def test_units_that_are_confirmed_are_in_use_too() -> None:
+    world = World()
+    assert ask(world, "a", 2, 9) == "done"
+    done(world.do(confirm("a")))
+    assert ask(world, "b", 3, 5, 2) == "done"
+    assert world.counters("~r") == (5, 3, 2)
+
+
 def test_no_total_grows_beyond_the_largest_number() -> None:
     world = World()
     assert ask(world, "a", 2, 9) == "done"

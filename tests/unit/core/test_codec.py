@@ -197,3 +197,8 @@ def test_what_is_meant_as_a_ticket_is_told_by_how_it_begins() -> None:
     assert codec.is_ticket("hk1.a.b")
     assert codec.is_ticket("hk1.damaged")
     assert not any(map(codec.is_ticket, ("0" * 32, "hk1", "hk2.a.b", None, 1)))
+
+
+def test_a_ticket_with_half_a_character_is_not_read() -> None:
+    """Such a text comes out of JSON that has one half of a surrogate pair."""
+    assert codec.read_ticket("hk1.abc.\ud800.aaaa") is None

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.codec import fingerprint
-from holdkit.core.commands import COMMANDS, AnyCommand
+from holdkit.core.commands import COMMANDS, AnyCommand, PlaceHold
 from holdkit.core.decide import LADDERS
 from holdkit.core.model import Leg
 from holdkit.core.validation import _CHECKERS
@@ -62,3 +62,8 @@ def test_what_few_commands_do() -> None:
     assert {verb for verb, kind in COMMANDS.items() if kind.stores} == {"create_pool", "hold", "consume", "join"}
     assert {verb for verb, kind in COMMANDS.items() if kind.frees} == {"confirm", "release", "leave", "return"}
     assert {verb for verb, kind in COMMANDS.items() if kind.kept_by_hold} == {"confirm", "release"}
+
+
+def test_a_command_prints_what_was_given() -> None:
+    given = PlaceHold(legs=(Leg("p", 2),), ttl_slots=0, force=True, fingerprint="f" * 32)
+    assert repr(given) == "PlaceHold(legs=(Leg(pool='p', quantity=2),), force=True, ttl_slots=0)"

@@ -491,3 +491,8 @@ def test_an_earlier_entity_and_reason_stay_unless_replaced(world: World) -> None
     assert (world.held("x").entity, world.held("x").reason) == ("cart:1", "first")
     done(world.do(confirm("x", entity="order:2", reason="second")))
     assert (world.held("x").entity, world.held("x").reason) == ("order:2", "second")
+
+
+def test_a_confirm_of_nothing_is_a_release_in_the_trace_of_its_caller(world: World) -> None:
+    done(world.do(confirm("x", {"p": 0, "q": 0}, trace="00-trace-01")))
+    assert (world.entries[-1].action, world.entries[-1].trace) == (Action.HOLD_RELEASED, "00-trace-01")

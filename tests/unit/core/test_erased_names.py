@@ -33,7 +33,7 @@ from holdkit.core.lanes import lane_of_pool
 from holdkit.core.limits import LIMITS_KEY, in_force
 from holdkit.core.model import HeldLeg, Leg, Pool, Record, StoredHold
 from holdkit.core.needs import needs, tallies_of
-from holdkit.core.new_names import NewNames, is_taken
+from holdkit.core.new_names import NewNames, entry_of_hold, entry_of_pool, is_taken
 from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
 from holdkit.core.personal import entry_digest, replaced
 from holdkit.core.reading import AccountUsage
@@ -103,6 +103,20 @@ def test_the_pool_of_an_erased_claim_stays_in_its_lane(name: str, tenant: str, l
     assert not is_erased_claim(pool)
 
 
+@pytest.mark.parametrize(
+    ("lanes", "gone"),
+    [
+        (1, "bfad9a689777da383b7f84d858de12f4"),
+        (2, "27a5bc929d63895a913dd3eb49b19582"),
+        (3, "7af0522a2202ebaef3ad1365aeac962a"),
+    ],
+)
+def test_the_id_of_an_erased_claim_never_changes(lanes: int, gone: str) -> None:
+    """It is stored: another function would let somebody else have the key. It is the first that lies in the lane of the claim."""
+    erased_claim.cache_clear()
+    assert erased_claim(bytes(32), "t", CLAIMS + claim_id("email:a"), lanes) == f"{CLAIMS}erased_{gone}"
+
+
 def test_there_are_none_until_they_are_stored_and_they_only_grow() -> None:
     world = World()
     assert names_of(world.limits, SECRET, 1) is None
@@ -135,6 +149,7 @@ def test_an_account_gets_the_first_stub_that_nothing_names() -> None:
     assert new.next_stub(()) == FIRST
     assert new.next_stub((FIRST,)) is None, "others do not know of a second one yet"
     new.store("erased_accounts", 2)
+    assert new.stored == ErasedNames(SECRET, 1, 2, False)
     assert new.next_stub((FIRST,)) == SECOND
     assert new.next_stub((SECOND,)) == FIRST
     new.store("erased_claims", 1)
@@ -142,7 +157,12 @@ def test_an_account_gets_the_first_stub_that_nothing_names() -> None:
     assert stored == [("erased_accounts", 2), ("erased_claims", 1)]
     with pytest.raises(InvalidRequest) as caught:
         new.next_stub([stub_of(FIRST, n) for n in range(MOST_STUBS)])
-    assert caught.value.code == "account_erased_too_often"
+    assert (caught.value.field, caught.value.code) == ("account", "account_erased_too_often")
+    assert str(caught.value) == (
+        f"holdkit: account: was erased {MOST_STUBS} times while it used units, and that is the most: it can be erased again when it uses "
+        "nothing under its own name. Release or return what it has come to use since it was last erased; what it used before does not "
+        "matter, because that is counted under other names"
+    )
 
 
 def test_what_an_account_uses_is_the_sum_over_its_names() -> None:
@@ -253,6 +273,9 @@ def test_a_refusal_does_not_write_the_key_of_an_erased_claim_down_anew() -> None
     assert "ann@example.org" not in encode_entry(entry)
     assert entry.refused is not None
     assert [(leg.pool, leg.label) for leg in entry.refused.legs] == [(GONE, "erased:0011223344556677")]
+    refused(world.do(place("b", (*key(KEY), Leg("missing", 2)), 60)))
+    assert world.entries[-1].refused is not None
+    assert world.entries[-1].refused.legs == (AskedLeg(GONE, 1, "erased:0011223344556677"), AskedLeg("missing", 2))
     refused(world.do(place("a", key(CLAIMS + claim_id("x:y")), 60)))
     assert world.entries[-1].subject == CLAIMS + claim_id("x:y"), "of others it does"
 
@@ -295,7 +318,7 @@ def test_everything_that_names_the_pool_is_replaced_and_nothing_else() -> None:
     assert after.effects[1] == HELD.effects[1]
     assert after.reason == "r"
     assert new.hold(HOLD, STUB).legs == (HeldLeg(GONE, 1, 0, 1), HOLD.legs[1])
-    assert new.pool(POOL, STUB).id == GONE
+    assert new.pool(POOL, STUB) == structs.replace(POOL, id=GONE, label=STUB, entity=STUB)
     assert new.entry(after, STUB) is after
     assert entry_digest(after) == entry_digest(HELD), "a cursor and a seal see no difference"
     asked = RefusedCommand(
@@ -303,12 +326,19 @@ def test_everything_that_names_the_pool_is_replaced_and_nothing_else() -> None:
         Reason.INSUFFICIENT_CAPACITY,
         KEY,
         (AskedLeg(KEY, 1, "email:ann@example.org"), AskedLeg("~item/a", 1, "a")),
+        entity="user:7",
     )
-    told = new.entry(Entry(1, Action.COMMAND_REFUSED, KEY, refused=asked), STUB)
-    assert told.subject == GONE
+    told = new.entry(Entry(1, Action.COMMAND_REFUSED, KEY, refused=asked, actor="user:8"), STUB)
+    assert (told.subject, told.actor) == (GONE, "user:8")
     assert told.refused is not None
-    assert told.refused.subject == GONE
+    assert (told.refused.subject, told.refused.entity) == (GONE, "user:7")
     assert told.refused.legs == (AskedLeg(GONE, 1, STUB), AskedLeg("~item/a", 1, "a"))
+
+
+def test_a_row_is_shown_as_an_entry_that_would_write_it() -> None:
+    hold, pool = structs.replace(HOLD, tenant="t", actor="user:7"), structs.replace(POOL, tenant="t", slot=8)
+    assert entry_of_hold(hold) == Entry(0, Action.HOLD_HELD, hold.id, "t", hold=hold, actor="user:7")
+    assert entry_of_pool(pool) == Entry(8, Action.POOL_REPAIRED, KEY, "t", (Effect(pool),))
 
 
 def test_which_fields_were_replaced_and_where_archived_texts_and_rows_are_kept() -> None:
@@ -350,6 +380,11 @@ def test_a_refused_command_that_is_erased_keeps_no_hash_of_a_key() -> None:
     assert by_claim.entry(later).subject == GONE
     elsewhere = structs.replace(later, refused=structs.replace(asked, subject=None, legs=legs[1:]))
     assert by_claim.entry(elsewhere) is elsewhere
+    theirs = erased_claim(SECRET, "", CLAIMS + claim_id("email:bob"), 1)
+    others = structs.replace(
+        later, subject=theirs, refused=structs.replace(asked, subject=theirs, legs=(AskedLeg(theirs, 1),))
+    )
+    assert by_claim.entry(others) is others
 
 
 def test_recorded_answers_name_the_pool_as_it_is_called_now() -> None:

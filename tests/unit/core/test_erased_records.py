@@ -99,3 +99,20 @@ def test_an_entry_contains_one_of_the_texts_however_deep_the_value_is(value: str
         assert any(text in document for text in texts), document
         document = json.dumps({"body": document}, ensure_ascii=False)
     assert any(text in document for text in texts), document
+
+
+def test_only_a_hundred_records_in_use_are_listed() -> None:
+    records = known()
+    for number in range(101):
+        one = Record("", "notes", f"{number:03d}", '"user:7"', 1, 0)
+        records.decide(one.key, {one.key: one})
+    assert records.listed() == tuple(f"notes/{number:03d}" for number in range(100))
+
+
+def test_of_a_plain_record_only_the_record_itself_says_whether_it_is_in_use() -> None:
+    assert keys_to_know(("", "notes", "r")) == [("", "notes", "r")]
+
+
+def test_a_value_is_looked_for_as_it_is_written_at_three_depths() -> None:
+    assert texts_within("user:7") == ["user:7"]
+    assert texts_within('"') == ['\\"', '\\\\\\"', "\\" * 7 + '"']

@@ -6,10 +6,11 @@ from msgspec import structs
 
 from holdkit.core.codec import encode_entry
 from holdkit.core.commands import PutRecord
-from holdkit.core.entries import Action, Change, Effect, Entry
+from holdkit.core.entries import Action, Change, Effect, Entry, RefusedCommand
 from holdkit.core.erasure import ERASURES, Erased, Erasure, Selector, texts_of
 from holdkit.core.keyed import claim_id, keyed
-from holdkit.core.model import HeldLeg, Pool, State, StoredHold
+from holdkit.core.model import HeldLeg, Pool, Record, State, StoredHold
+from holdkit.core.new_names import NewNames
 from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
 from holdkit.core.outstanding import Tally
 from holdkit.core.personal import entry_digest, text_digest
@@ -48,6 +49,12 @@ def learned(by: str, value: str, *entries: Entry) -> Erasure:
     return erasure
 
 
+def test_an_erasure_begins_with_what_its_selector_says() -> None:
+    selector = Selector("account", "customer:7", "acme")
+    assert [Erasure(selector, STUB).id, Erasure(selector, STUB, "named").id] == ["", "named"]
+    assert Erasure(selector, STUB).new.first_stub == NewNames("acme", "customer:7").first_stub
+
+
 def test_a_hold_loses_every_personal_field_but_an_account_that_pools_count() -> None:
     erasure = learned("entity", "user:7", HELD)
     after = erasure.entry(HELD)
@@ -59,12 +66,14 @@ def test_a_hold_loses_every_personal_field_but_an_account_that_pools_count() -> 
     assert erasure.hold(ANN) == after.hold
     assert erasure.entry(after) == after, "again, it is the same"
     assert entry_digest(after) == entry_digest(HELD) == text_digest(encode_entry(after))
+    assert entry_digest(HELD) != entry_digest(structs.replace(HELD, slot=2))
 
 
 def test_a_claim_goes_with_its_hold_and_its_account_too() -> None:
     erasure = learned("entity", "user:7", LINKED, GRANTED)
     assert erasure.undecided_pools(GRANTED.hold or ANN) == [CLAIM]
     assert erasure.undecided_pools(ANN) == []
+    assert erasure.undecided_pools(stored(hold_id("c"), CLAIM)) == [], "no erased hold"
     erasure.decide_pool(CLAIM, LINKED.effects[0].pool)
     assert erasure.undecided_pools(GRANTED.hold or ANN) == []
     granted, linked, moved = map(erasure.entry, (GRANTED, LINKED, MOVED))
@@ -159,7 +168,10 @@ def test_by_claim_every_hold_that_had_the_key_is_concerned() -> None:
     erasure = learned("claim", CLAIM, GRANTED, HELD, MOVED)
     assert erasure.holds == {B: "user:7"}
     assert learned("claim", CLAIM, structs.replace(GRANTED, effects=())).holds == {B: "user:7"}
-    assert erasure.entry(MOVED).effects[0].pool.label == STUB
+    after = erasure.entry(MOVED).effects[0].pool
+    assert (after.label, after.entity) == (STUB, STUB)
+    named = structs.replace(MOVED, actor=CLAIM)
+    assert erasure.entry(named).actor == CLAIM, "an actor may be called like the pool"
 
 
 def test_by_actor_only_the_name_is_replaced() -> None:
@@ -171,12 +183,30 @@ def test_by_actor_only_the_name_is_replaced() -> None:
     assert erasure.entry(LINKED) is LINKED
 
 
+def test_an_entity_is_replaced_where_it_is_named_and_only_by_entity() -> None:
+    """Also in an entry whose hold is not known to be concerned."""
+    linked = Erasure(Selector("entity", "user:7"), STUB).entry(LINKED)
+    assert linked.change is not None
+    assert (linked.change.entity, linked.effects[0].pool.entity) == (STUB, STUB)
+    for by in ("account", "claim", "actor"):
+        assert Erasure(Selector(by, "user:7"), STUB).entry(LINKED) is LINKED
+
+
+def test_by_actor_an_account_of_the_same_name_says_nothing() -> None:
+    asked = RefusedCommand("hold", Reason.INSUFFICIENT_CAPACITY, account="user:7")
+    entry = Entry(1, Action.COMMAND_REFUSED, "show", actor="user:9", reason="Ann", refused=asked)
+    for by in ("actor", "claim"):
+        assert Erasure(Selector(by, "user:7"), STUB).entry(entry) is entry
+    assert Erasure(Selector("account", "user:7"), STUB).entry(entry).actor == STUB
+
+
 def test_by_account_its_tallies_keep_their_sums_under_the_stub() -> None:
     baseline = Entry(
         0, Action.JOURNAL_BASELINE, "show", effects=(Effect(Pool("", "show", 9), tally=Tally("customer:7", 3)),)
     )
     erasure = learned("account", "customer:7", HELD, LINKED)
     assert erasure.holds == {A: "user:7"}
+    assert erasure.accounts == set(), "the account goes, so no hold keeps it"
     assert erasure.entry(baseline).effects[0].tally == Tally(STUB, 3)
     before = HELD.effects[0].tally
     assert before is not None
@@ -213,6 +243,31 @@ def test_what_belongs_to_others_stays() -> None:
     assert (erasure.entry(stub).hold or ANN).actor == OTHER
 
 
+SAGA = Record("", "~saga", "s", f'{{"hold":"{A}"}}', 1, 0)
+
+
+def test_a_record_that_names_an_erased_hold_is_replaced_wherever_it_is() -> None:
+    erasure = learned("entity", "user:7", HELD)
+    put, answer = Entry(4, Action.RECORD_PUT, "~saga/s", record=SAGA), Done(4, record=SAGA)
+    assert erasure.entry(put) is put, "nothing is decided yet"
+    assert erasure.outcome("", answer) is answer
+    erasure.records.decide(SAGA.key, {})
+    gone = structs.replace(SAGA, body='{"erased":true}')
+    assert erasure.entry(put) == structs.replace(put, record=gone)
+    assert erasure.outcome("", answer) == Done(4, record=gone)
+    assert learned("entity", "user:9").entry(put) is put
+
+
+def test_of_the_entry_of_an_erasure_only_who_asked_for_it_is_replaced() -> None:
+    erasure = learned("entity", "user:7", HELD)
+    record = structs.replace(SAGA, kind=ERASURES)
+    erasure.records.decide(record.key, {})
+    journaled = Entry(9, Action.JOURNAL_ERASED, "x", record=record, actor="user:officer", reason="user:7")
+    assert erasure.entry(journaled) is journaled
+    by_actor = Erasure(Selector("actor", "user:officer"), STUB)
+    assert by_actor.entry(journaled) == structs.replace(journaled, actor=STUB)
+
+
 def test_recorded_answers() -> None:
     erasure = learned("claim", CLAIM, GRANTED)
     short = Shortfall(CLAIM, 1, 0, 1, "name:ann", B)
@@ -221,6 +276,8 @@ def test_recorded_answers() -> None:
     other = Refusal(Reason.HOLD_NOT_FOUND)
     assert erasure.outcome("", taken) == erased
     assert erasure.outcome("", other) is other
+    theirs = structs.replace(taken, shortfalls=(structs.replace(short, pool="~claim/res_0022", label="name:bob"),))
+    assert erasure.outcome("", theirs) is theirs
     assert erasure.outcome("acme", taken) is taken
     done = Done(1, hold=GRANTED.hold, pool=LINKED.effects[0].pool, refusal=taken, token="t")
     after = erasure.outcome("", done)
@@ -248,8 +305,9 @@ def test_names_and_numbers() -> None:
     assert texts_of('a"b') == ('"a\\"b"', '\\"a\\\\\\"b\\"')
     assert not Erased(stub=STUB).found
     assert Erased(stub=STUB, pools=1).found
-    assert claim_id("email:a") == "res_" + claim_id("email:a")[4:]
-    assert len(claim_id("email:a")) == 36
+    assert claim_id("email:a") == "res_be9ae7734826d3e8fd79040cc61a1b10"
+    assert keyed(bytes(32), b"p", "x", "yz") == "6ce2a82933385355260a0175112967d2"
+    assert keyed(bytes(32), b"p", "x", size=4) == "25a912ac"
     one, two = bytes(32), bytes([1]) * 32
     assert keyed(one, b"p", "x") == keyed(one, b"p", "x") != keyed(two, b"p", "x")
     assert keyed(one, b"p", "ab", "c") != keyed(one, b"p", "a", "bc")

@@ -27,6 +27,7 @@ class Row(Struct):
     count: Changing[int] = 7
     later: Changing[int | UnsetType] = UNSET
     plain: int = 0
+    large: int = 10**9
 
 
 def test_fields_are_found_by_what_is_true_of_them() -> None:
@@ -38,7 +39,7 @@ def test_fields_are_found_by_what_is_true_of_them() -> None:
 
 
 def test_defaults_belong_to_the_last_fields() -> None:
-    assert defaults_of(Row) == {"who": None, "count": 7, "later": UNSET, "plain": 0}
+    assert defaults_of(Row) == {"who": None, "count": 7, "later": UNSET, "plain": 0, "large": 10**9}
 
 
 def test_an_expression_becomes_a_function_of_its_arguments_and_names() -> None:
@@ -57,6 +58,7 @@ def test_rows_differ_if_one_of_the_fields_does() -> None:
 def test_a_row_says_more_if_another_field_is_not_at_its_default() -> None:
     more = says_more(Row, ["plain"])
     assert not more(Row("a", 1))
+    assert not more(Row("a", 1, large=int("1000000000"))), "equal, though another object"
     assert not more(Row("b", 2, plain=5)), "this field is among those that were named"
     assert more(Row("a", 1, who=""))
     assert more(Row("a", 1, count=8))

@@ -13,7 +13,7 @@ from holdkit.core.audit_rows import Difference, Folded, Stored
 from holdkit.core.audit_sums import outstanding
 from holdkit.core.commands import ResizePool
 from holdkit.core.entries import Action, Change, Effect, Entry
-from holdkit.core.fold import fold, reconstruct
+from holdkit.core.fold import _after, fold, reconstruct
 from holdkit.core.model import MAX_SLOT, HeldLeg, Pool, Record, State
 from holdkit.core.outstanding import OpenLeg
 from holdkit.core.reading import touches
@@ -278,3 +278,12 @@ def test_what_is_true_of_an_action() -> None:
     ]
     assert [action.value for action in Action if action.beside] == ["pool.created", "pool.resized"]
     assert {action.value.partition(".")[0] for action in Action if action.of_hold} == {"hold", "leg"}
+
+
+def test_a_field_of_a_hold_comes_from_the_change_if_the_change_says_it() -> None:
+    """`changed` is compiled from these expressions while the module is imported."""
+    assert {name: _after(name) for name in ("owner_hash", "state", "fence")} == {
+        "owner_hash": "hold.owner_hash",
+        "state": "change.state",
+        "fence": "hold.fence if change.fence is UNSET else change.fence",
+    }

@@ -36,7 +36,10 @@ CONFIRM = ConfirmHold(id=ID, token="me")
 RELEASE = ReleaseHold(id=ID, token="me")
 
 
-@pytest.mark.parametrize("command", [PLACE, structs.replace(PLACE, ttl_slots=None), CONFIRM, RELEASE])
+@pytest.mark.parametrize(
+    "command",
+    [PLACE, *(structs.replace(PLACE, ttl_slots=ttl) for ttl in (None, 1, LIMITS.max_lifetime)), CONFIRM, RELEASE],
+)
 def test_the_commonest(command: AnyCommand) -> None:
     assert guardable(Group((command,)), LIMITS) is command
     assert guardable(Group((command,), checked=LIMITS.version), LIMITS) is command

@@ -50,4 +50,7 @@ def test_lists_of_columns_follow_from_the_fields() -> None:
 
 def test_a_difference_prints_as_one_short_line() -> None:
     assert repr(Difference("pools", "~item/a", "held", "1", "2")) == "<Difference pools item/a held>"
-    assert len(repr(Difference("pools", "p" * 200, "held", "1", "2"))) == 120
+    begin, end = "<Difference pools ", " held>"
+    for letters, shown in ((96, f"{'p' * 96}{end}"), (97, f"{'p' * 97} he…>")):
+        text = repr(Difference("pools", "p" * letters, "held", "1", "2"))
+        assert (len(text), text) == (120, begin + shown)

@@ -25,9 +25,14 @@ def test_lanes_never_change() -> None:
     """They are in every key of every table: another function would lose all that is stored."""
     assert [lane_of_pool(("", f"p{number}"), 64) for number in range(6)] == [8, 30, 36, 50, 17, 7]
     assert lane_of_pool(("acme", "p0"), 64) == 12
-    assert lane_of_operation(("", "p0"), 64) == 57
-    assert lane_of_record(("", "k", "p0"), 64) == 5
-    assert [lane_of_hold("f" * 28 + "0041", lanes) for lanes in (1, 2, 64, 1_024)] == [0, 1, 1, 65]
+    assert [lane_of_operation(("", "p0"), lanes) for lanes in (1, 2, 64)] == [0, 1, 57]
+    assert [lane_of_record(("", "k", "p0"), lanes) for lanes in (1, 2, 64)] == [0, 1, 5]
+    assert [lane_of_hold("f" * 28 + "0141", lanes) for lanes in (1, 2, 64, 257, 1_024)] == [0, 1, 1, 64, 321]
+
+
+def test_the_last_four_digits_of_an_id_decide_what_they_become() -> None:
+    begin = "0190f3a5c0de70008000000abcde"
+    assert in_lane(f"{begin}1234", 1, 3) == f"{begin}369d"
 
 
 @given(st.integers(0, 2**60), st.binary(min_size=10, max_size=10), LANES, st.data())

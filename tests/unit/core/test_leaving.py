@@ -135,6 +135,7 @@ def test_a_call_whose_time_is_over_leaves_and_is_told_why(world: World) -> None:
     short = Refusal(Reason.INSUFFICIENT_CAPACITY, "p", (Shortfall("p", 4, 0, 10),))
     assert (left.refusal, left.hold, world.states("a")) == (short, world.held("a"), ["released"])
     assert world.held("a").ended_at == 35
+    assert world.operations["", "o"].seq == 0, "a refusal has no number in the journal"
     asked = place("a", {"p": 4}, 60, wait_slots=20, offer_slots=10, op="o")
     assert refused(world.do(asked)) == structs.replace(short, replayed=True), "a retry, however long it would wait"
     done(world.do(release("full", 4)))

@@ -120,6 +120,11 @@ def test_what_is_due_is_free_and_those_who_stop_waiting_make_others_move_up(worl
     assert wanted(world, sweep=True)["p"].limit == 6 + 1 + 1
 
 
+def test_units_that_are_confirmed_may_come_back_too(world: World) -> None:
+    done(world.do(confirm("x", 3, keep_rest=True)))
+    assert wanted(world, give_back("x"))["p"].limit == 2 + 4 + 1
+
+
 def test_nobody_is_loaded_who_asks_for_more_than_the_total_may_be(world: World) -> None:
     assert wanted(world) == {"p": ToLoad(3, 10), "q": ToLoad(100, 10)}
     assert wanted(world, ResizePool(id="p", total=13), ResizePool(id="p", total=7))["p"] == ToLoad(6, 13)
@@ -255,6 +260,9 @@ def test_a_batch_that_offers_nothing_says_where_there_are_units_to_offer() -> No
     view = View(world.loaded())
     decide_groups(view, [Group((release(f"hold of {pool}"),)) for pool in ("freed", "archived", "nobody waits")])
     assert lines.left_to_offer(view) == {("", "freed")}
+    view = View(world.loaded())
+    decide_groups(view, [Group((join("waits too", "full"),))])
+    assert lines.left_to_offer(view) == set(), "nothing is available"
     world.may_offer = True
     view = View(world.loaded())
     decide_groups(view, [Group((release("hold of freed"),))])

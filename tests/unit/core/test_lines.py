@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from msgspec import structs
 
-from holdkit.core.commands import ArchivePool, FeedLine, Group, ResizePool, Sweep, UnarchivePool
+from holdkit.core.commands import AnyCommand, ArchivePool, FeedLine, Group, ResizePool, Sweep, UnarchivePool
 from holdkit.core.decide import decide_groups
 from holdkit.core.entries import Action, Change, Effect
 from holdkit.core.model import MAX_SLOT, HeldLeg, Leg, State
@@ -21,6 +23,7 @@ from tests.unit.core.world import (
     full_world,
     hold_id,
     join,
+    leave,
     line,
     place,
     refused,
@@ -125,6 +128,17 @@ def test_waiters_count_as_live_holds() -> None:
     assert said(world.do(join("d", "p"))) == "done", "c has stopped waiting, and a's offer is over"
 
 
+@pytest.mark.parametrize("give_up", [leave, release])
+def test_a_waiter_that_gives_up_makes_room_for_one_hold(give_up: Callable[[str], AnyCommand]) -> None:
+    world = World(max_holds=2)
+    world.pool("p", 5)
+    world.slot = 7
+    world.batch(place("full", {"p": 5}, 60), join("a", "p"))
+    told = world.batch(give_up("a"), join("b", "p"), join("c", "p"))
+    assert [said(one) for one in told] == ["done", "done", "hold_table_full"]
+    assert done(told[0]).slot == 7
+
+
 @pytest.mark.parametrize(
     ("ttl", "offer", "says"), [(80, 80, "done"), (81, 1, "lifetime_exceeded"), (1, 81, "lifetime_exceeded")]
 )
@@ -143,7 +157,10 @@ def test_lines_stand_at_roots_that_were_created(world: World, pool: str) -> None
     told = world.do(join("a", pool))
     assert isinstance(told, Invalid)
     assert (told.field, told.code) == ("pool", "pool_without_line")
-    assert told.message == "a line stands only at a pool made by create_pool, and at none that is below another"
+    assert (
+        told.message
+        == "a line stands only at a pool that was created as one, not on demand, and that is below no other"
+    )
 
 
 def test_the_last_slot_is_not_passed(world: World) -> None:

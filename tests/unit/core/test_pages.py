@@ -55,7 +55,7 @@ def test_no_more_is_read_than_the_one_that_does_not_fit() -> None:
 
 def test_bytes_are_those_of_the_text_as_it_is_sent() -> None:
     assert [text_bytes(text) for text in (None, "", "abc", "é", "\U0001f642x")] == [0, 0, 3, 2, 5]
-    assert row_bytes(JournalRow(1, "é" * 10)) == 30
+    assert [row_bytes(JournalRow(1, "é" * 10)), row_bytes(JournalRow(1, "abc"))] == [30, 4]
     assert record_bytes(Record("", "k", "i", "é", 1, 0)) == 202
     hold = StoredHold(
         "", "0" * 32, (HeldLeg("ab", 1, 1), HeldLeg("é", 1, 1)), "hash", held_at=0, fence=1, deadline=9, metadata="{}"

@@ -61,3 +61,17 @@ def test_a_leg_alone_is_checked_like_one_of_several(leg: Any, code: str | None) 
         with pytest.raises(InvalidRequest) as refused:
             check(command, Limits())
         assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("leg", "shown"),
+    [
+        (FaceLeg("~item/seat:A1", 2), "Leg('seat:A1', 2)"),
+        (FaceLeg("~claim/res_0011", 1, label="email:ann"), "Leg('email:ann', 1)"),
+        (FaceLeg("a" * 80, 1), f"Leg('{'a' * 80}', 1)"),
+        (FaceLeg("a" * 41 + "b" * 40, 1), f"Leg('{'a' * 39}…{'b' * 40}', 1)"),
+    ],
+    ids=["item", "claim", "80 characters", "81 characters"],
+)
+def test_a_leg_of_a_face_prints_the_name_that_its_users_know(leg: FaceLeg, shown: str) -> None:
+    assert repr(leg) == shown

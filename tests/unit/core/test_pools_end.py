@@ -213,10 +213,11 @@ def test_a_closed_window_refuses_and_the_rest_goes_on(world: World) -> None:
     assert ("", "~r") not in world.pools
 
 
-def test_a_face_may_take_overage_from_a_window_that_is_over(world: World) -> None:
+@pytest.mark.parametrize("overage", ["if_available", "up_to_available"])
+def test_a_face_may_take_overage_from_a_window_that_is_over(world: World, overage: Any) -> None:
     done(world.do(place("a", asked(1, 50), 100)))
     world.slot = 50
-    assert said(world.do(confirm("a", 2, overage="if_available", late_overage=True))) == "done"
+    assert done(world.do(confirm("a", 2, overage=overage, late_overage=True))).uncovered is None
     assert world.counters("~r") == (5, 0, 2)
 
 

@@ -22,6 +22,7 @@ from holdkit.core.commands import (
 )
 from holdkit.core.entries import Action, AskedLeg, Effect, Entry, RefusedCommand
 from holdkit.core.erasure import Erasure, Selector
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import Leg, Pool
 from holdkit.core.outcomes import Reason
 from holdkit.core.personal import fields, rewrite, split
@@ -276,3 +277,24 @@ def test_it_belongs_to_no_pool_but_the_first_that_it_named() -> None:
     assert touches(REFUSED, CLAIM)
     assert not touches(REFUSED, "p")
     assert touches(Entry(1, Action.POOL_CREATED, "p", effects=(Effect(Pool("", "p", 1)),)), "p")
+
+
+def test_a_refusal_that_names_nothing_names_no_empty_text() -> None:
+    world = World(max_holds=0, audit_refusals=True)
+    world.pool("p", 1, tenant="acme")
+    assert said(world.do(place("a", {"p": 1}, 60, tenant="acme"))) == "hold_table_full"
+    assert last(world).refused == RefusedCommand("hold", Reason.HOLD_TABLE_FULL, None, (AskedLeg("p", 1),))
+    assert last(world).tenant == "acme"
+
+
+def test_a_command_that_cannot_be_forced_is_not(world: World) -> None:
+    assert said(world.do(ResizePool(id="x", total=1))) == "pool_not_found"
+    assert not last(world).forced
+
+
+def test_what_did_not_fall_short_is_named_with_its_label(world: World) -> None:
+    legs = (FaceLeg(CLAIM, 2, 2, label="name:ann"), Leg("x", 3))
+    assert said(world.do(place("a", legs, 60))) == "pool_not_found"
+    refused = last(world).refused
+    assert refused is not None
+    assert refused.legs == (AskedLeg(CLAIM, 2, "name:ann"), AskedLeg("x", 3))

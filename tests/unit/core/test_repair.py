@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Difference, Folded, Mismatches, Stored
@@ -19,7 +20,7 @@ from holdkit.core.model import MAX_SLOT, HeldLeg, Pool, Record, State, StoredHol
 from holdkit.core.outstanding import OpenLeg
 from holdkit.core.repair import Repaired, RepairedRows, repair_rows, sort_out
 from tests.unit.core.stored_rows import Flawed, bit_of_everything, stored, with_hold, with_pool
-from tests.unit.core.world import World, consume, done, hold_id, place
+from tests.unit.core.world import World, consume, done, hold_id, join, place
 
 A, B, C = hold_id("a"), hold_id("b"), hold_id("c")
 LEG = ("", "p", 100, A)
@@ -117,6 +118,11 @@ SPOILED: dict[str, tuple[Callable[[World], dict[str, Any]], list[str], list[str]
         lambda w: {"pools": {**w.pools, ("", "z"): Pool("", "z", 5, 2, 1, fence=1)}},
         ["pool /z gone"],
         ["/z -5-2-1 gone"],
+    ),
+    "pool of nobody, the first of its tenant": (
+        lambda w: {"pools": {**w.pools, ("new", "z"): Pool("new", "z", 5, fence=1)}},
+        ["pool new/z gone", "floor of 'new' 1"],
+        ["new/z -5+0+0 gone"],
     ),
     "pool of nobody, with a higher fence": (
         lambda w: {"pools": {**w.pools, ("", "z"): Pool("", "z", 5, fence=8), ("", "zz"): Pool("", "zz", 1, fence=6)}},
@@ -351,3 +357,28 @@ def test_loose_units_are_repaired_with_their_pool(name: str) -> None:
     (effect,) = entry.effects
     assert (effect.total, effect.held, effect.consumed, effect.loose) == moved
     assert (effect.pool.total, effect.pool.held, effect.pool.consumed, effect.pool.loose) == left
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "moved"),
+    [
+        ({("", "v"): {"waiting": 5, "children": 3}}, (0, 0, 0, 0, -3, -2)),
+        ({("", "v"): {"waiting": 0, "children": 0}}, (0, 0, 0, 0, 2, 1)),
+        ({("", "v"): None}, (10, 10, 0, 0, 2, 1)),
+    ],
+    ids=["too many", "too few", "pool lost"],
+)
+def test_waiters_and_children_are_counted_anew(spoiled: Any, moved: tuple[int, ...]) -> None:
+    world = World()
+    world.pool("v", 10)
+    world.pool("v//a", 10)
+    world.batch(place("a", {"v": 10}, 60), join("b", {"v": 1}), join("c", {"v": 1}))
+    pools = dict(world.pools)
+    for key, changes in spoiled.items():
+        row = pools.pop(key)
+        if changes is not None:
+            pools[key] = structs.replace(row, **changes)
+    (entry,) = repair_all(world, stored(world, pools=pools)).entries
+    (effect,) = entry.effects
+    assert (effect.total, effect.held, effect.consumed, effect.loose, effect.waiting, effect.children) == moved
+    assert (effect.pool.waiting, effect.pool.children) == (2, 1)

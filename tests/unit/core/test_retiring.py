@@ -13,7 +13,7 @@ from holdkit.core.audit_rows import Folded
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand, Group, ReturnToPool, ReturnUnits, Sweep
 from holdkit.core.decide import SweepList, decide
-from holdkit.core.entries import Action, Effect, Entry
+from holdkit.core.entries import Action, Effect, Entry, RefusedCommand
 from holdkit.core.face_legs import FaceLeg
 from holdkit.core.fold import fold, reconstruct
 from holdkit.core.import_ import Carried, needs_of
@@ -494,6 +494,10 @@ def test_until_when_a_dropped_hold_could_return_its_units(world: World) -> None:
     assert world.actions(hold_id("a"))[-1] == world.actions(hold_id("b"))[-1] == "hold.retired"
     assert returnable_until(history(world, "a"), world.limits) == (Keeping.CONSUMED, CONSUMED)
     assert returnable_until(history(world, "b"), world.limits) == (Keeping.WINDOW, 30 + KEPT)
+    asked = Entry(
+        CONSUMED + 9, Action.COMMAND_REFUSED, hold_id("a"), refused=RefusedCommand("return", Reason.HOLD_NOT_FOUND)
+    )
+    assert returnable_until([*history(world, "a"), asked], world.limits) == (Keeping.CONSUMED, CONSUMED)
     assert returnable_until(history(world, "c"), world.limits) is None, "it had nothing to return"
     assert returnable_until([], world.limits) is None
     assert returnable_until(history(world, "a")[1:], world.limits) is None, "its beginning is archived"

@@ -47,7 +47,7 @@ def test_the_time_of_placing_is_the_one_in_the_id_or_when_units_or_a_place_in_li
 @pytest.mark.parametrize(
     ("field", "fits", "other"),
     [("state", State.HELD, State.EXPIRED), ("entity", "order:1", "order:2"), ("actor", "user:7", "user:8"),
-     ("account", "customer:1", "customer:2"), ("pool", "a", "b"), ("placed_from", 7, 8), ("placed_to", 8, 7)],
+     ("account", "customer:1", "customer:2"), ("pool", "a", "b"), ("within", "a", "b"), ("placed_from", 7, 8), ("placed_to", 8, 7)],
 )  # fmt: skip
 def test_every_filter_of_holds_counts(field: str, fits: object, other: object) -> None:
     assert fits_hold(hold(), ListHolds("", **{field: fits}))  # type: ignore[arg-type]
@@ -75,6 +75,10 @@ def test_ids_left_and_minted() -> None:
     assert ids_minted(ListHolds("", placed_to=2**62)) == IdRange("000000000000", None)
     assert ids_minted(ListHolds("", placed_from=2**62)) == IdRange("", "")
     assert ids_minted(ListHolds("", placed_to=0)) == IdRange("", "")
+    assert ids_minted(ListHolds("", placed_to=1_000)) == IdRange("000000000000", "000000000001")
+    last = 0xFFFF_FFFF_FFFF * 1_000
+    assert ids_minted(ListHolds("", placed_from=last)) == IdRange("ffffffffffff", None)
+    assert ids_minted(ListHolds("", placed_to=last)) == IdRange("000000000000", "ffffffffffff")
 
 
 def test_ranges_meet() -> None:
@@ -88,6 +92,8 @@ def test_walks_are_one_only_as_far_as_the_slowest_has_come() -> None:
     ahead, behind = Walked(["1", "3", "6"], "7"), Walked(["2"], "4")
     assert joined([ahead, behind], newest_first=False) == Walked(["1", "2", "3"], "4")
     assert joined([Walked(["9", "5"]), Walked(["8", "6"], "6")], newest_first=True) == Walked(["9", "8", "6"], "6")
+    assert joined([Walked(["9", "5"], "5"), Walked(["8", "6"], "6")], newest_first=True) == Walked(["9", "8", "6"], "6")
+    assert joined([Walked(["1", "4", "6"], "4")], newest_first=False) == Walked(["1", "4"], "4")
     assert joined([Walked(["2"]), Walked(["1", "2"])], newest_first=False) == Walked(["1", "2"], None)
 
 
@@ -103,6 +109,8 @@ def test_a_page_goes_on_behind_its_last_hold_if_it_is_full_else_behind_what_was_
 def test_a_query_looks_at_few_rows_first_and_never_at_more_than_it_may() -> None:
     assert list(spans(ListHolds("", limit=100))) == [200, 1_600, 12_800, 5_400]
     assert list(spans(ListHolds("", limit=100, max_scanned=7))) == [7]
+    assert list(spans(ListHolds("", limit=100, max_scanned=200))) == [200]
+    assert list(spans(ListHolds("", limit=100, max_scanned=201))) == [200, 1]
 
 
 def test_a_page_of_a_line_has_those_who_wait() -> None:

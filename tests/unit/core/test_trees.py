@@ -380,4 +380,5 @@ def test_a_search_for_children_passes_over_what_is_below_them() -> None:
     assert search("s") == ([], "s")
     assert search("s", "v//a", "v//a!") == (["v//a", "v//a!"], "v//a!")
     assert search("s", "v//a", "v//a//x", "v//b") == (["v//a"], f"v//a//{LAST}")
+    assert search("s", "v//a//x//y", "v//b") == ([], f"v//a//{LAST}")
     assert search("s", f"v//a//{LAST}y", "v//b") == ([], f"v//a//{LAST}y"), "never back"

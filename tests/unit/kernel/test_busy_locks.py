@@ -82,9 +82,9 @@ def test_a_try_that_succeeds_ends_it(hk: Any, engine: BusyEngine) -> None:
 
 def test_what_is_remembered() -> None:
     busy = BusyLocks()
-    assert not busy
+    assert not busy.at_once
     busy.found_taken("/hot", place("hot"))
-    assert busy
+    assert busy.at_once
     assert busy.wait_at_once(place("hot")) is None
     busy.found_taken("/hot", place("hot"))
     assert busy.wait_at_once(place("cold", "hot")) == "/hot"
@@ -92,9 +92,9 @@ def test_what_is_remembered() -> None:
     assert busy.wait_at_once(Group((ConfirmHold(id="b", token="me"),))) is None, "nobody knows its pool"
     assert busy.wait_at_once(Group((Consume(id="a", legs=(Leg("hot", 1),)),))) == "/hot"
     busy.found_free(place("cold"))
-    assert busy
+    assert busy.at_once
     busy.found_free(place("hot"))
-    assert not busy
+    assert not busy.at_once
     assert busy.wait_at_once(place("hot")) is None
 
 
@@ -103,7 +103,7 @@ def test_no_more_than_so_many_are_remembered() -> None:
     for n in range(MAX_BUSY + 10):
         busy.found_taken(f"/{n}", place(str(n)))
         busy.found_taken(f"/{n}", place(str(n)))
-    assert len(busy._at_once) == MAX_BUSY
+    assert len(busy.at_once) == MAX_BUSY
     assert busy.wait_at_once(place("9")) is None
     assert busy.wait_at_once(place(str(MAX_BUSY))) == f"/{MAX_BUSY}"
 

@@ -145,11 +145,11 @@ def test_after_a_fork_the_child_must_connect_anew() -> None:
 def test_a_fork_while_others_hold_the_queues_lock_does_not_hang_the_child() -> None:
     engine = WatchedEngine()
     hk = Sync().open(engine)
-    hk._executor.group_commit._lock.acquire()
+    hk._executor.group_commit.main._lock.acquire()
     try:
         said = in_child(lambda: str(hk.hold("p", 1, ttl=60)))
     finally:
-        hk._executor.group_commit._lock.release()
+        hk._executor.group_commit.main._lock.release()
     assert "opened before a fork" in said
     hk.close()
 

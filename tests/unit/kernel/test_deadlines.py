@@ -210,7 +210,7 @@ def test_a_leader_takes_along_those_who_have_about_as_much_time(monkeypatch: pyt
         pass
     assert all(isinstance(answer, Hold) for answer in callers.join())
     assert engine.batches == [1, 4], "the one with the most time leads, and takes all"
-    monkeypatch.setattr(leader_queue, "NEAR", 1)
+    monkeypatch.setattr(leader_queue, "MAX_CANDIDATES", 1)
     engine.batches.clear()
     with batch_of(hk, engine, calls) as callers:
         pass
@@ -225,9 +225,9 @@ def test_a_next_leader_whose_time_is_up_passes_the_lead_on(monkeypatch: pytest.M
     hk.create_pool("p", 10)
     engine.entered = threading.Semaphore(0)
     monkeypatch.setattr(leader_queue, "_seconds_left", lambda _: 60.0)  # it is woken in time, and late all the same
-    monkeypatch.setattr(leader_queue, "NEAR", 1)
+    monkeypatch.setattr(leader_queue, "MAX_CANDIDATES", 1)
     with batch_of(hk, engine, [lambda: hold(hk, SOON), lambda: hold(hk, NEVER)]) as callers:
-        first = next(iter(hk._executor.group_commit._queue))
+        first = next(iter(hk._executor.group_commit.main.queue))
         wait_until(lambda: first.until <= time.monotonic())
     late, other = callers.join()
     assert type(late) is Overloaded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import pytest
@@ -74,7 +75,7 @@ def placing(number: int, pool: str, *, minted: bool = True) -> QueuedCall:
 
 def run(engine: TwoServers, pools: str, *, minted: bool = True) -> list[QueuedCall]:
     batch = [placing(number, pool, minted=minted) for number, pool in enumerate(pools)]
-    BatchRunner(engine, no_lines).run(batch)  # type: ignore[arg-type]
+    BatchRunner(engine, no_lines).run(batch, inf)  # type: ignore[arg-type]
     assert all(submission.settled for submission in batch)
     return batch
 

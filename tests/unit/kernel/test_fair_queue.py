@@ -16,7 +16,7 @@ from holdkit.core.commands import ExtendHold, Group, PlaceHold
 from holdkit.core.model import HeldLeg, Leg, StoredHold
 from holdkit.core.outcomes import Receipt
 from holdkit.kernel import fair_queue
-from holdkit.kernel.fair_queue import MAX_COMMANDS, BoundedQueue, FairQueue
+from holdkit.kernel.fair_queue import MAX_COMMANDS, FairQueue
 from holdkit.kernel.queued_calls import QueuedCall
 
 QUANTUM = 512
@@ -38,7 +38,7 @@ def call(tenant: str, commands: int = 1, until: float = inf) -> QueuedCall:
 
 
 def queue_of(*calls: QueuedCall) -> FairQueue:
-    queue = FairQueue()
+    queue = FairQueue(10**9)
     for one in calls:
         queue.append(one)
     return queue
@@ -158,7 +158,7 @@ def test_a_debt_is_paid_after_so_many_visits() -> None:
     while len(queue):
         queue.append(call("b"))
         waited += "a" not in shown(take(queue))
-    assert waited == fair_queue.MOST_VISITS
+    assert waited == fair_queue.MAX_DEBT_VISITS
 
 
 def test_calls_put_back_are_first_and_those_that_were_sent_before_all_tenants() -> None:
@@ -190,7 +190,7 @@ def test_the_leader_is_of_the_tenant_that_has_the_turn() -> None:
     queue = queue_of(call("a", 1_000), call("a", 1_000), call("b"))
     first = queue.turn()[0]
     assert first.tenant == "a"
-    assert queue.remove(first)
+    assert queue.withdraw(first)
     queue.spend(first)
     batch = [first]
     queue.take(batch, MAX_COMMANDS)
@@ -213,37 +213,37 @@ def test_tenants_that_have_gone_are_forgotten() -> None:
 # The bound
 
 
-def queued(bounded: BoundedQueue, tenant: str) -> int:
+def queued(bounded: FairQueue, tenant: str) -> int:
     """How many commands the tenant can queue now."""
     count = 0
     while True:
         try:
-            bounded._enqueue(call(tenant))
+            bounded.add(call(tenant))
         except Overloaded:
             return count
         count += 1
 
 
 def test_one_tenant_cannot_fill_the_queue_for_the_others() -> None:
-    bounded = BoundedQueue(100)
+    bounded = FairQueue(100)
     assert queued(bounded, "a") == 100
     with pytest.raises(Overloaded, match=r"^holdkit: 100 commands are waiting already \(max_queue\)"):
-        bounded._enqueue(call("a"))
+        bounded.add(call("a"))
     assert queued(bounded, "b") == 50
     with pytest.raises(Overloaded, match="150 commands are waiting already, 50 of them of this tenant"):
-        bounded._enqueue(call("b"))
+        bounded.add(call("b"))
     assert [queued(bounded, tenant) for tenant in ("c", "d", "e", "f")] == [25, 12, 6, 3]
-    assert bounded._queued < 200
+    assert bounded.commands < 200
     batch: list[Any] = []
-    bounded._take(batch, most=120)
+    bounded.take(batch, most=120)
     assert queued(bounded, "f") > 0, "room again"
 
 
 def test_a_call_larger_than_the_bound_enters_an_empty_queue() -> None:
-    bounded = BoundedQueue(1)
-    bounded._enqueue(call("a", 5))
+    bounded = FairQueue(1)
+    bounded.add(call("a", 5))
     with pytest.raises(Overloaded):
-        bounded._enqueue(call("a"))
+        bounded.add(call("a"))
 
 
 # Whatever happens
@@ -263,28 +263,28 @@ class Watched:
     """A queue, and what must be in it: the calls of each tenant in order of arrival."""
 
     def __init__(self) -> None:
-        self.bounded = BoundedQueue(10**9)
+        self.bounded = FairQueue(10**9)
         self.calls: dict[str, list[QueuedCall]] = {"a": [], "b": [], "c": []}
 
     def add(self, tenant: str, commands: int) -> None:
         one = call(tenant, commands)
-        self.bounded._enqueue(one)
+        self.bounded.add(one)
         self.calls[tenant].append(one)
 
     def take(self, most: int = MAX_COMMANDS, put_back: bool = False) -> list[QueuedCall]:
         batch: list[QueuedCall] = []
-        self.bounded._take(batch, most=most)
+        self.bounded.take(batch, most=most)
         assert bool(batch) == any(self.calls.values()), "something is taken if anything waits"
         return self._took(batch, put_back)
 
     def lead(self, _: int, __: int) -> None:
-        queue = self.bounded._queue
+        queue = self.bounded
         if queue:
             leader = queue.turn()[0]
             assert self.bounded.withdraw(leader)
             queue.spend(leader)
             batch = [leader]
-            self.bounded._take(batch)
+            self.bounded.take(batch)
             self._took(batch, put_back=False)
 
     def _took(self, batch: list[QueuedCall], put_back: bool) -> list[QueuedCall]:
@@ -292,7 +292,7 @@ class Watched:
             mine = [one for one in batch if one.tenant == tenant]
             assert mine == calls[: len(mine)], "in order of arrival"
         if put_back and len(batch) > 1:
-            self.bounded._requeue(batch[1:])
+            self.bounded.put_back(batch[1:])
             batch = batch[:1]
         for one in batch:
             self.calls[one.tenant].remove(one)
@@ -307,9 +307,9 @@ class Watched:
             self.calls[gone.tenant].remove(gone)
 
     def check(self) -> None:
-        queue, left = self.bounded._queue, [one for some in self.calls.values() for one in some]
+        queue, left = self.bounded, [one for some in self.calls.values() for one in some]
         assert (len(queue), bool(queue), {*queue}) == (len(left), bool(left), {*left})
-        assert self.bounded._queued == sum(one.size for one in left)
+        assert self.bounded.commands == sum(one.size for one in left)
         assert all(queue.waiting(tenant) == sum(one.size for one in calls) for tenant, calls in self.calls.items())
 
 

@@ -119,7 +119,7 @@ def test_messages_advise_what_works() -> None:
             holdkit.connect(url)
     with holdkit.connect("memory://", clock=FakeClock()) as hk:
         hk.create_pool("p", total=5)
-        with pytest.raises(holdkit.errors.PoolExists, match=r"use hk\.admin\.resize_pool"):
+        with pytest.raises(holdkit.errors.PoolExists, match=r"exist_ok=True .* hk\.admin\.resize_pool"):
             hk.create_pool("p", total=9)
         with pytest.raises(holdkit.InvalidRequest, match=r"at most 30d \(max_ttl\)"):
             hk.hold("p", 1, ttl="31d")

@@ -83,7 +83,7 @@ def test_batches_stay_large_because_followers_wake_before_the_lead_is_passed(hk:
 @pytest.fixture
 def on_threads(engine: WatchedEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A kernel for threads, whose batches take long enough for the next leader to wait."""
-    monkeypatch.setattr(leader_queue, "BRIEF", -1.0)
+    monkeypatch.setattr(leader_queue, "BRIEF_SECONDS", -1.0)
     with holdkit.Kernel(Executor(engine)) as kernel:
         yield kernel
 
@@ -92,7 +92,7 @@ def test_a_leader_waits_for_the_callers_of_the_last_batch(
     on_threads: holdkit.Kernel, engine: WatchedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threads that call in a loop share every batch, instead of forming halves that take turns."""
-    monkeypatch.setattr(leader_queue, "GATHER", 1e6)
+    monkeypatch.setattr(leader_queue, "GATHER_SHARE", 1e6)
     hk, threads = on_threads, CallerThreads()
 
     def calls(number: int) -> None:
@@ -110,12 +110,12 @@ def test_a_leader_waits_for_the_callers_of_the_last_batch(
 
 def test_a_leader_does_not_wait_for_those_who_do_not_come(on_threads: holdkit.Kernel) -> None:
     """After a wait that was in vain, the next ones are left out."""
-    queue = on_threads._executor.group_commit
+    queue = on_threads._executor.group_commit.main
     while not queue._not_gathered:
         queue._present, queue._gather_until = 4, time.monotonic() + 0.02
         on_threads.admin.records.put("k", "a", "1")
-    assert queue._not_gathered == leader_queue.VAIN
-    for left in reversed(range(leader_queue.VAIN)):
+    assert queue._not_gathered == leader_queue.BATCHES_NOT_GATHERED
+    for left in reversed(range(leader_queue.BATCHES_NOT_GATHERED)):
         queue._present, queue._gather_until = 4, time.monotonic() + 1e6
         on_threads.admin.records.put("k", "a", "1")
         assert queue._not_gathered == left

@@ -13,7 +13,7 @@ from holdkit import Hold, Kernel, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.engines.port import BatchRejected
 from holdkit.errors import EngineError
-from holdkit.kernel.lock_queues import LockQueue
+from holdkit.kernel.leader_queue import LeaderQueue
 from tests.support.interrupts import Interrupted
 from tests.support.lockable_engine import GrowingEngine, lock_queues_of, no_lock_queues
 from tests.support.modes import Sync
@@ -52,7 +52,7 @@ def test_who_wants_something_else_too_rides_in_the_next_with_all_behind_it(hk: K
 
 
 def test_a_batch_that_grew_is_bounded(hk: Kernel, engine: GrowingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdkit.kernel.fair_queue.BoundedQueue._take.__defaults__", (3, None, inf))
+    monkeypatch.setattr("holdkit.kernel.fair_queue.FairQueue.take.__defaults__", (3, None, inf))
     engine.lock("x")
     callers = block(hk, engine, [hold(hk, "x")] * 5)
     engine.unlock("x")
@@ -134,19 +134,19 @@ def test_who_comes_in_while_the_leader_is_interrupted_is_in_the_batch_or_in_the_
     engine.lock("x")
     callers = block(hk, engine, [hold(hk, "x")] * 4)
     (room,) = lock_queues_of(hk).open.values()
-    (tenant,) = room._queue._order
+    (tenant,) = room.queue._order
     tenant.calls = interrupted = InterruptedQueue(tenant.calls)
-    pass_lead = LockQueue._pass_lead
+    pass_lead = LeaderQueue._pass_lead
 
-    def pass_late(self: LockQueue, caller: Any) -> None:
+    def pass_late(self: LeaderQueue, caller: Any) -> None:
         wait_until(lambda: 1 in callers.results)
         pass_lead(self, caller)
 
-    monkeypatch.setattr(LockQueue, "_pass_lead", pass_late)
+    monkeypatch.setattr(LeaderQueue, "_pass_lead", pass_late)
     engine.unlock("x")
     answers = callers.join()
     assert interrupted.interrupted
     assert len({answer.id for answer in answers}) == 4
     assert hk.pool("x").held == 4
-    assert room._queued == 0
+    assert room.queue.commands == 0
     no_lock_queues(hk)

@@ -15,7 +15,7 @@ from holdkit.core.commands import Group
 from holdkit.engines.port import Applied, NeedsThread
 from holdkit.errors import PromiseBroken
 from holdkit.kernel._async.executor import AsyncExecutor
-from holdkit.kernel.async_group_commit import AsyncGroupCommit
+from holdkit.kernel.batch_worker import BatchWorker
 from holdkit.kernel.batches import BatchRunner
 from tests.support.lockable_engine import LockableEngine
 from tests.support.modes import Async, Sync
@@ -35,10 +35,10 @@ def breaking(step: str, error: type[BaseException], patch: pytest.MonkeyPatch, s
     """A step of the runner breaks for every batch of that size, each time."""
     real = getattr(BatchRunner, step)
 
-    def breaks(self: BatchRunner, batch: Sequence[Any], *arguments: Any) -> Any:
+    def breaks(self: BatchRunner, batch: Sequence[Any], *arguments: Any, **options: Any) -> Any:
         if len(batch) == size:
             raise error
-        return real(self, batch, *arguments)
+        return real(self, batch, *arguments, **options)
 
     patch.setattr(BatchRunner, step, breaks)
 
@@ -154,9 +154,9 @@ def test_on_the_loop(
 def test_a_loop_batch_cancelled_before_its_first_step_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever cancels every task of a loop, as `asyncio.run` does at its end, may meet one that has not begun."""
 
-    real, cancelled = AsyncGroupCommit._launch, list[bool]()
+    real, cancelled = BatchWorker._launch, list[bool]()
 
-    def launch(self: AsyncGroupCommit, batch: list[Any]) -> None:
+    def launch(self: BatchWorker, batch: list[Any]) -> None:
         real(self, batch)
         if not cancelled:
             assert self._task is not None
@@ -165,7 +165,7 @@ def test_a_loop_batch_cancelled_before_its_first_step_is_not_lost(monkeypatch: p
     async def scene() -> None:
         hk, engine = await kernel()
         async with hk:
-            monkeypatch.setattr(AsyncGroupCommit, "_launch", launch)
+            monkeypatch.setattr(BatchWorker, "_launch", launch)
             assert isinstance(await hk.hold("p", 1, ttl=60), Hold)
             assert (cancelled, engine.flown) == ([True], [1])
             assert (await hk.pool("p")).held == 1
@@ -186,7 +186,7 @@ def test_a_lock_queue_that_cannot_be_opened_fails_who_would_wait_in_it(monkeypat
                 await hk.create_pool(pool, 10)
             engine.lock("x")
             with monkeypatch.context() as patch:
-                patch.setattr("holdkit.kernel.lock_queues.AsyncLockQueue", refuse)
+                patch.setattr("holdkit.kernel.lock_queues.BatchWorker", refuse)
                 calls = [hk.hold(pool, 1, ttl=60) for pool in ("x", "free", "x", "free")]
                 answers = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(answer) for answer in answers] == [PromiseBroken, Hold, PromiseBroken, Hold]
@@ -208,7 +208,7 @@ def test_a_grant_that_cannot_be_taken_back_is_told_to_the_loop_and_stops_nobody(
         asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
         hk, engine = await kernel()
         async with hk:
-            monkeypatch.setattr(AsyncGroupCommit, "take_back", refuse)
+            monkeypatch.setattr(BatchWorker, "take_back", refuse)
             engine.gate.clear()
 
             async def block() -> None:

@@ -18,7 +18,9 @@ from holdkit.core.reading import JournalRow
 from holdkit.engines.durability import IN_MEMORY
 from holdkit.engines.port import Applied, Capabilities
 from holdkit.engines.settings import StoredLimits
+from holdkit.kernel.fair_queue import FairQueue
 from holdkit.kernel.group_commit import GroupCommit
+from holdkit.kernel.leader_queue import LeaderQueue
 from tests.support.interrupts import Interrupted, interrupt, interrupted_anywhere
 from tests.support.kernels import no_lines
 from tests.support.modes import Sync
@@ -115,16 +117,16 @@ class Gate:
 
 def test_a_leader_interrupted_before_it_sends_leaves_everyone_queued(hk: Kernel, engine: WatchedEngine) -> None:
     interrupted: list[str] = []
-    real = GroupCommit._take
+    real = FairQueue.take
 
-    def take(self: GroupCommit, batch: list[Any], **bounds: Any) -> None:
+    def take(self: FairQueue, batch: list[Any], **bounds: Any) -> None:
         real(self, batch, **bounds)
         if len(batch) == 4 and not interrupted:
             interrupted.append("once")
             raise Interrupted
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GroupCommit, "_take", take)
+        patch.setattr(FairQueue, "take", take)
         with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as callers:
             pass
         answers = callers.join()
@@ -137,20 +139,20 @@ def test_a_leader_interrupted_before_it_sends_leaves_everyone_queued(hk: Kernel,
 def test_an_interrupted_leader_hands_over_once(hk: Kernel, engine: WatchedEngine) -> None:
     """Whoever it queued again may be in the next batch by the time it leaves for good: they are not its own any more."""
     dismissed: list[int] = []
-    real, take = GroupCommit._dismiss, GroupCommit._take
+    real, take = LeaderQueue._dismiss, FairQueue.take
 
-    def count(self: GroupCommit, caller: Any, batch: list[Any]) -> None:
+    def count(self: LeaderQueue, caller: Any, batch: list[Any]) -> None:
         dismissed.append(len(batch))
         real(self, caller, batch)
 
-    def interrupt_once(self: GroupCommit, batch: list[Any], **bounds: Any) -> None:
+    def interrupt_once(self: FairQueue, batch: list[Any], **bounds: Any) -> None:
         take(self, batch, **bounds)
         if len(batch) == 4:
             raise Interrupted
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GroupCommit, "_dismiss", count)
-        patch.setattr(GroupCommit, "_take", interrupt_once)
+        patch.setattr(LeaderQueue, "_dismiss", count)
+        patch.setattr(FairQueue, "take", interrupt_once)
         with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as callers:
             pass
         callers.join()
@@ -186,9 +188,9 @@ def test_a_leader_interrupted_while_it_hands_over_hands_over(
     hk: Kernel, engine: WatchedEngine, step: str, when: str
 ) -> None:
     interrupted: list[str] = []
-    real = getattr(GroupCommit, step)
+    real = getattr(LeaderQueue, step)
 
-    def stumble(self: GroupCommit, *arguments: Any) -> None:
+    def stumble(self: LeaderQueue, *arguments: Any) -> None:
         if when == "after":
             real(self, *arguments)
         if not interrupted and len(engine.batches) == 2:
@@ -198,7 +200,7 @@ def test_a_leader_interrupted_while_it_hands_over_hands_over(
             real(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GroupCommit, step, stumble)
+        patch.setattr(LeaderQueue, step, stumble)
         with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 4) as callers:
             pass
         answers = callers.join()
@@ -211,7 +213,7 @@ def test_a_leader_interrupted_while_it_hands_over_hands_over(
 
 def test_a_waiting_follower_that_is_interrupted_is_removed(hk: Kernel, engine: WatchedEngine) -> None:
     with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as callers:
-        woken = [*hk._executor.group_commit._queue][1].woken
+        woken = [*hk._executor.group_commit.main.queue][1].woken
         interrupt(callers._threads[1])
         woken.release()  # a lock is waited for in C: the interrupt strikes when it returns
         wait_until(lambda: queued(hk) == 2)
@@ -224,10 +226,10 @@ def test_a_waiting_follower_that_is_interrupted_is_removed(hk: Kernel, engine: W
 
 
 def test_a_next_leader_that_is_interrupted_passes_the_lead_on(hk: Kernel, engine: WatchedEngine) -> None:
-    real = GroupCommit._lead
+    real = LeaderQueue._lead
     interrupted: list[str] = []
 
-    def lead(self: GroupCommit, caller: Any, batch: list[Any]) -> None:
+    def lead(self: LeaderQueue, caller: Any, batch: list[Any]) -> None:
         if len(engine.batches) == 1 and not interrupted:
             interrupted.append("once")
             raise Interrupted
@@ -235,7 +237,7 @@ def test_a_next_leader_that_is_interrupted_passes_the_lead_on(hk: Kernel, engine
 
     with pytest.MonkeyPatch.context() as patch:
         with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as callers:
-            patch.setattr(GroupCommit, "_lead", lead)
+            patch.setattr(LeaderQueue, "_lead", lead)
         answers = callers.join()
     assert isinstance(answers[0], Interrupted)
     assert [type(answer) for answer in answers[1:]] == [Hold, Hold]

@@ -22,7 +22,7 @@ def submission(*legs: int) -> QueuedCall:
 
 
 def queue_of(*calls: QueuedCall) -> FairQueue:
-    queue = FairQueue()
+    queue = FairQueue(10**9)
     for call in calls:
         queue.append(call)
     return queue

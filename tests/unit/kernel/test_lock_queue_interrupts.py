@@ -18,8 +18,8 @@ from holdkit.engines.durability import IN_MEMORY
 from holdkit.engines.port import AddLate, Applied, Capabilities
 from holdkit.engines.settings import StoredLimits
 from holdkit.kernel._async.executor import AsyncExecutor
+from holdkit.kernel.fair_queue import FairQueue
 from holdkit.kernel.group_commit import GroupCommit
-from holdkit.kernel.lock_queues import LockQueue
 from tests.support.interrupts import Interrupted, interrupt, interrupted_anywhere
 from tests.support.kernels import no_lines
 from tests.support.lockable_engine import LockableEngine, lock_queues_of, no_lock_queues, queued_behind_locks
@@ -292,7 +292,7 @@ def hk(engine: LockableEngine) -> Iterator[Kernel]:
 def test_a_thread_interrupted_while_it_waits_in_a_lock_queue_is_removed(hk: Kernel, engine: LockableEngine) -> None:
     callers = block(hk, engine, [hold(hk, "x")] * 4)
     (room,) = lock_queues_of(hk).open.values()
-    woken = [*room._queue][1].woken
+    woken = [*room.queue][1].woken
     interrupt(callers._threads[2])
     woken.release()  # a lock is waited for in C: the interrupt strikes when it returns
     wait_until(lambda: queued_behind_locks(hk) == 2)
@@ -330,16 +330,16 @@ def test_a_leader_interrupted_before_it_sends_leaves_the_others_in_the_lock_queu
     hk: Kernel, engine: LockableEngine
 ) -> None:
     interrupted: list[str] = []
-    real = LockQueue._take
+    real = FairQueue.take
 
-    def take(self: LockQueue, batch: list[Any], **bounds: Any) -> None:
+    def take(self: FairQueue, batch: list[Any], **bounds: Any) -> None:
         real(self, batch, **bounds)
         if len(batch) == 3 and not interrupted:
             interrupted.append("once")
             raise Interrupted
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LockQueue, "_take", take)
+        patch.setattr(FairQueue, "take", take)
         callers = block(hk, engine, [hold(hk, "x")] * 4)
         engine.unlock("x")
         first, leader, *others = callers.join()

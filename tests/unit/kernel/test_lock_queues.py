@@ -295,7 +295,7 @@ def together(hk: Any, engine: LockableEngine, calls: Sequence[Any]) -> CallerThr
     assert entered.wait(PATIENCE)
     for index, call in enumerate(calls):
         callers.start(call)
-        wait_until(lambda index=index: len(group_commit(hk)._queue) == index + 1)  # type: ignore[misc]
+        wait_until(lambda index=index: len(group_commit(hk).main.queue) == index + 1)  # type: ignore[misc]
     engine.before = script
     gate.set()
     first.join()
@@ -428,7 +428,7 @@ def test_lock_queues_take_half_of_the_queue_at_most(mode: Sync | Async) -> None:
         callers = block(hk, engine, [hold(hk, "x")] * 3)
         with pytest.raises(Overloaded, match="3 commands are waiting for locks"):
             hold(hk, "x")()
-        assert group_commit(hk).bound == 3
+        assert group_commit(hk).main.queue.bound == 3
         assert isinstance(hold(hk, "free")(), Hold)
         engine.unlock("x")
         assert all(isinstance(answer, Hold) for answer in callers.join())

@@ -16,9 +16,9 @@ from holdkit.core.commands import Group
 from holdkit.engines import deadlines
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, Capabilities, NeedsThread
-from holdkit.kernel import async_group_commit
+from holdkit.kernel import batch_worker
 from holdkit.kernel._async.executor import AsyncExecutor
-from holdkit.kernel.async_group_commit import MOST, SPLIT
+from holdkit.kernel.batch_worker import MAX_LOOP_COMMANDS, SPLIT_BATCH_AT
 from tests.support.threads import PATIENCE
 
 
@@ -74,12 +74,12 @@ def test_many_go_in_halves_and_few_together() -> None:
     async def scene() -> None:
         hk, engine = await kernel()
         async with hk:
-            assert len({hold.id for hold in await hold_all(hk, SPLIT)}) == 3 * SPLIT
-            assert engine.flown == [SPLIT // 2] * 6
+            assert len({hold.id for hold in await hold_all(hk, SPLIT_BATCH_AT)}) == 3 * SPLIT_BATCH_AT
+            assert engine.flown == [SPLIT_BATCH_AT // 2] * 6
             engine.flown.clear()
             await hold_all(hk, 8)
             assert engine.flown == [8] * 3
-            assert (await hk.pool("p")).held == 3 * (SPLIT + 8)
+            assert (await hk.pool("p")).held == 3 * (SPLIT_BATCH_AT + 8)
 
     asyncio.run(scene())
 
@@ -88,7 +88,9 @@ def test_a_batch_too_large_for_the_loop_goes_to_the_thread() -> None:
     async def scene() -> None:
         hk, engine = await kernel()
         async with hk:
-            commands = [holdkit.commands.PlaceHold(legs=(holdkit.Leg("p"),), ttl=60) for _ in range(MOST + 1)]
+            commands = [
+                holdkit.commands.PlaceHold(legs=(holdkit.Leg("p"),), ttl=60) for _ in range(MAX_LOOP_COMMANDS + 1)
+            ]
             assert all(isinstance(outcome.value, Hold) for outcome in await hk.apply(commands))
             assert engine.flown == []
 
@@ -154,7 +156,7 @@ def test_whatever_happens_up_there_everybody_is_answered(trouble: Exception) -> 
 
 def test_cancelled_between_landing_and_answer_is_taken_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        async_group_commit, "PATIENCE", PATIENCE
+        batch_worker, "ANSWER_DELAY_SECONDS", PATIENCE
     )  # or a slow machine would tell it before it is cancelled
 
     async def scene() -> None:

@@ -26,9 +26,9 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     real = BatchRunner.run
 
-    def run(self: BatchRunner, batch: Any, *failed: Any) -> bool:
+    def run(self: BatchRunner, batch: Any, until: float, **options: Any) -> bool:
         sizes.append(len(batch))
-        return real(self, batch, *failed)
+        return real(self, batch, until, **options)
 
     monkeypatch.setattr(BatchRunner, "run", run)
     return sizes
@@ -41,10 +41,10 @@ def test_threads_share_commits(url: str, batches: list[int], monkeypatch: pytest
         callers = CallerThreads()
         alone = BatchRunner.run
 
-        def behind_all(self: BatchRunner, batch: Any, *failed: Any) -> bool:
+        def behind_all(self: BatchRunner, batch: Any, until: float, **options: Any) -> bool:
             monkeypatch.setattr(BatchRunner, "run", alone)
             wait_until(lambda: queued(hk) + len(batch) == 32)
-            return alone(self, batch, *failed)
+            return alone(self, batch, until, **options)
 
         monkeypatch.setattr(BatchRunner, "run", behind_all)
 

@@ -65,6 +65,16 @@ def test_atomic_is_all_or_none(hk: Any) -> None:
     assert (invalid.value.code, invalid.value.index) == ("leg_unknown", 1)
 
 
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_malformed_command_is_named_by_its_index(hk: Any, atomic: bool) -> None:
+    malformed: list[Any] = [PlaceHold(legs=(Leg("p", 0),), ttl=60), PlaceHold(legs=(Leg("p"),), ttl="soon"), "hold p"]
+    for wrong in malformed:
+        with pytest.raises(InvalidRequest) as invalid:
+            hk.apply([CreatePool(id="a", total=1), CreatePool(id="b", total=1), wrong], atomic=atomic)
+        assert invalid.value.index == 2
+    assert [pool.id for pool in hk.pools()] == ["p"]
+
+
 def test_a_command_that_does_not_fit_what_it_names_has_an_outcome_too(hk: Any) -> None:
     hold = hk.hold("p", 1, ttl=60)
     (outcome,) = hk.apply([ConfirmHold(id=hold.id, token=hold.token, quantity={"nope": 1})])

@@ -240,7 +240,7 @@ def test_an_entry_shows_what_its_caller_wrote_and_keeps_the_rest_raw(hk: holdkit
     _, held = hk.journal.list()
     assert {name for name in dir(held) if not name.startswith("_")} == {
         "action", "at", "subject", "tenant", "actor", "client_id", "correlation_id", "reason", "op", "forced", "pools", "before",
-        "after", "refused", "archived_to", "position", "cursor", "raw",
+        "after", "refused", "archived_to", "position", "cursor", "raw", "to_dict",
     }  # fmt: skip
     assert (held.at, held.position, held.actor, held.op) == (NOON, "0.2", "user:7", "o-1")
     assert (held.position, held.after["metadata"]) == (hold.position, {"seat": "A4"})
@@ -281,3 +281,51 @@ def test_a_record_has_the_time_of_its_write(hk: holdkit.Kernel, clock: FakeClock
     again = hk.admin.records.put("note", "n", '{"a": 1}', op="o")
     assert again == structs.replace(written, replayed=True)
     assert repr(written) == "<Record note/n version=1>"
+
+
+def test_every_result_is_ready_for_json(hk: holdkit.Kernel) -> None:
+    hk.items.add(["42/A1"])
+    cart = hk.hold([holdkit.items("42/A1"), ("show:42", 2)], ttl="10m", token="a-secret-text", metadata={"by": "phone"})
+    claim = hk.claims.hold("email", "ann@example.com", ttl="5m", token="a-secret-text")
+    hk.confirm(claim, entity="user:7")
+    hk.admin.release(cart.id, reason="lost", actor="user:desk")
+    released = hk.history(cart)[-1]
+    results = [
+        cart,
+        cart.legs[-1],
+        hk.pool("show:42"),
+        hk.claims.get("email", "ann@example.com"),
+        *hk.items.list(),
+        released,
+    ]
+    told = [json.loads(json.dumps(result.to_dict())) for result in results if result is not None]
+    assert len(told) == 6
+    assert not any("a-secret-text" in str(document) for document in told)
+    assert told[1] == {
+        "pool": "show:42", "name": "show:42", "quantity": 2, "held": 2, "confirmed": 0, "returned": 0, "consumed": 0,
+    }  # fmt: skip
+    assert told[2] == {
+        "id": "show:42", "tenant": "", "total": 2, "held": 0, "consumed": 0, "available": 2, "bookable": 2, "over": False,
+        "waiting": 0, "children": 0, "per_account": None, "line": "strict", "archived": False, "closes": None, "version": 3,
+    }  # fmt: skip
+    assert told[4] == {"id": "42/A1", "state": "available", "hold": None, "yours": None}
+    entry = told[5]
+    assert [change["held"] for change in entry.pop("pools")] == [-1, -2]
+    assert entry["before"] == {"state": "held", "deadline": "2026-11-18T12:10:00.000000+00:00"}
+    assert (entry["action"], entry["at"], entry["subject"], entry["actor"], entry["reason"], entry["forced"]) == (
+        "hold.released", "2026-11-18T12:00:00.000000+00:00", cart.id, "user:desk", "lost", True,
+    )  # fmt: skip
+    assert not {"raw", "cursor"} & entry.keys()
+
+
+def test_a_pools_change_in_the_journal_is_a_result(hk: holdkit.Kernel) -> None:
+    hold = hk.hold("show:42", 2, ttl="5m")
+    inn = hk.calendar("inn", {"double": 3})
+    stay = inn.hold("double", NIGHT, NIGHT + timedelta(days=1), ttl="5m")
+    hk.confirm(hold)
+    (change,) = hk.history(hold)[-1].pools
+    assert (type(change.pool), change.pool.available, change.held, change.consumed) == (holdkit.Pool, 0, -2, 2)
+    assert repr(change) == "<PoolChange show:42 held=-2 consumed=+2>"
+    (night,) = hk.history(stay)[0].pools
+    assert repr(night) == "<PoolChange inn/double/2027-07-03 held=+1>"
+    assert night.pool.closes == datetime(2027, 7, 4, tzinfo=UTC)

@@ -7,6 +7,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import pytest
@@ -17,7 +18,7 @@ from holdkit.errors import EngineError, HoldNotFound
 from holdkit.kernel import batch_worker
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import AsyncGroupCommit
-from holdkit.kernel.batch_worker import TURNS
+from holdkit.kernel.batch_worker import MAX_TURNS
 from tests.support.threads import PATIENCE, no_threads_left, wait_until
 from tests.support.watched_engine import WatchedEngine
 
@@ -106,11 +107,11 @@ def test_tasks_that_come_back_ride_with_those_who_queued_meanwhile() -> None:
     run(test)
 
 
-@pytest.mark.parametrize(("turns", "first"), [(TURNS, 10), (0, 1)], ids=["as it is", "canary: without waiting"])
+@pytest.mark.parametrize(("turns", "first"), [(MAX_TURNS, 10), (0, 1)], ids=["as it is", "canary: without waiting"])
 def test_callers_who_come_back_one_after_the_other_share_a_batch(
     monkeypatch: pytest.MonkeyPatch, turns: int, first: int
 ) -> None:
-    monkeypatch.setattr(batch_worker, "TURNS", turns)
+    monkeypatch.setattr(batch_worker, "MAX_TURNS", turns)
 
     async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         await asyncio.gather(*[hk.admin.records.put("k", str(n), "1") for n in range(20)])
@@ -199,16 +200,16 @@ def test_a_block_cancelled_in_the_same_turn_as_its_grant_is_released_too() -> No
                 raise AssertionError("never entered")
 
         task = await start(body())
-        settle = hk._executor.group_commit._settle
+        settle = hk._executor.group_commit.main._settle
 
         def settle_and_cancel(batch: Any, wrote: bool) -> None:
             settle(batch, wrote)
             task.cancel()  # the answer is there, and the task has not run yet
 
-        hk._executor.group_commit._settle = settle_and_cancel  # type: ignore[method-assign]
+        hk._executor.group_commit.main._settle = settle_and_cancel  # type: ignore[method-assign]
         with pytest.raises(asyncio.CancelledError):
             await task
-        hk._executor.group_commit._settle = settle  # type: ignore[method-assign]
+        hk._executor.group_commit.main._settle = settle  # type: ignore[method-assign]
         await hk.admin.records.put("k", "barrier", "1")
         assert (await hk.pool("p")).held == 0
         assert (await hk.holds())[0].state == "released"
@@ -259,7 +260,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_while_queued() -> N
         leave.set()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert len(hk._executor.group_commit._queue) == 1
+        assert len(hk._executor.group_commit.main.queue) == 1
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -364,6 +365,42 @@ def test_a_loop_closed_under_a_batch_leaves_no_thread_behind() -> None:
     no_threads_left(before)
 
 
+def test_a_loop_in_another_thread_is_refused_while_a_task_of_the_kernels_loop_runs() -> None:
+    async def use(hk: AsyncKernel) -> None:
+        with pytest.raises(EngineError, match="another event loop"):
+            await hk.hold("p", 1, ttl=60)
+
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
+        with ThreadPoolExecutor(1) as other:
+            other.submit(asyncio.run, use(hk)).result()  # waits without a turn of the loop: this task runs meanwhile
+
+    run(test)
+
+
+def test_a_loop_that_moves_to_another_thread_takes_its_kernel_along() -> None:
+    loop = asyncio.new_event_loop()
+
+    async def hold(hk: AsyncKernel) -> str:
+        return (await hk.hold("p", 1, ttl=60)).state
+
+    async def refused(hk: AsyncKernel) -> None:
+        with pytest.raises(EngineError, match="another event loop"):
+            await hold(hk)
+
+    async def opened() -> AsyncKernel:
+        hk = AsyncKernel(AsyncExecutor(WatchedEngine()))
+        await hk.create_pool("p", 10)
+        return hk
+
+    hk = loop.run_until_complete(opened())
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(loop.run_until_complete, hold(hk)).result() == "held"
+    asyncio.run(refused(hk))
+    assert loop.run_until_complete(hold(hk)) == "held"
+    loop.run_until_complete(hk.close())
+    loop.close()
+
+
 def test_a_forgotten_kernel_takes_its_thread_along() -> None:
     before = set(threading.enumerate())
 
@@ -426,7 +463,7 @@ def test_cancelling_does_not_count_against_the_queue() -> None:
         await first
         with pytest.raises(HoldNotFound):
             await hk.get("0" * 32)
-        assert hk._executor.group_commit._queued == 0
+        assert hk._executor.group_commit.main.queue.commands == 0
 
     run(test, WatchedEngine(limits=Limits(max_queue=2)))
 

@@ -43,3 +43,15 @@ def test_a_change_is_noticed(capsys: pytest.CaptureFixture[str], monkeypatch: py
     monkeypatch.setattr("holdkit.testing.FakeClock.jump", lambda self, seconds: None, raising=False)
     assert gen_api.main(["--check"]) == 1
     assert "tests/fixtures/api/holdkit.testing.txt: the public names have changed: make gen" in capsys.readouterr().err
+
+
+def test_namespaces_are_listed_with_their_signatures() -> None:
+    lines = [*gen_api.namespaces()]
+    for kind in ("Kernel", "AsyncKernel", "RemoteKernel", "AsyncRemoteKernel"):
+        paths = {line.partition(": ")[0] for line in lines if line.startswith(f"{kind}.")}
+        assert {
+            f"{kind}.{name}" for name in ("claims", "items", "seats", "journal", "admin.records", "budget")
+        } <= paths
+    assert (
+        sum(line.startswith("  Claims.free(self, type: 'str', value: 'str', *, reason: 'str'") for line in lines) == 1
+    )

@@ -12,7 +12,7 @@ from ...kernel.follower_state import OnGeneration, Remember, check_following, ch
 from ...kernel.journal import Tenants, check_listener, of_all
 from ...kernel.results import JournalEntry, JournalPage
 from ...wire.journal import SEALED, EntryPage
-from ..answers import BEGINNING, ServerClock, entry_from
+from ..answers import ServerClock, entry_from
 from ..stream import LocalState
 from ..unsupported import NotRemote
 from .executor import AsyncRemoteExecutor
@@ -47,8 +47,7 @@ class AsyncRemoteJournal(AsyncRemoteCalls):
             after=after, limit=limit, all_tenants=True if of_all(tenant) else None,
             order="newest" if after is None else None, include_reserved=include_reserved or None,
         )  # fmt: skip
-        end = page.next or before or after or BEGINNING
-        return JournalPage(map(entry_from, page.items), next=end if page.more else None, cursor=end)
+        return JournalPage(map(entry_from, page.items), next=page.next, cursor=page.cursor)
 
     async def history(
         self, subject: str, *, after: str | None = None, limit: int = 1_000, archive: object = None

@@ -26,7 +26,6 @@ from ...kernel.workers import GRACE, Signal
 from ...wire.journal import EntryPage
 from ...wire.system import Job
 from ..answers import (
-    BEGINNING,
     ServerClock,
     durability_of,
     entry_from,
@@ -277,10 +276,9 @@ class RemoteCalls:
         while True:
             page: EntryPage = self._do(operation, *ids, limit=limit - len(entries), after=cursor, **query)
             entries += map(entry_from, page.items)
-            cursor = page.next or cursor
-            if not page.more or len(entries) >= limit:
-                end = cursor or BEGINNING
-                return JournalPage(entries, next=end if page.more else None, cursor=end)
+            cursor = page.cursor
+            if page.next is None or len(entries) >= limit:
+                return JournalPage(entries, next=page.next, cursor=cursor)
 
     def _ended(self, operation: str, job: J, progress: Progress | None) -> J:
         """A job that this operation has started, once it has ended."""

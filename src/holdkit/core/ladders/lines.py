@@ -64,7 +64,7 @@ def enter(view: View, command: JoinLine | PlaceHold, wait: Slot, offer_ttl: Slot
     if pool is None:
         return Refusal(Reason.POOL_NOT_FOUND, leg.pool)
     if pool.on_demand or parent_of(pool.id) is not None:
-        why = "a line stands only at a pool made by create_pool, and at none that is below another"
+        why = "a line stands only at a pool that was created as one, not on demand, and that is below no other"
         return Invalid("pool", "pool_without_line", why)
     refusal = _refused(view, command, pool, now)
     if refusal is not None:

@@ -39,16 +39,18 @@ def legs_of(body: Taking, caller: Caller) -> tuple[Leg, ...]:
 
 def leg_of(leg: LegBody) -> Leg:
     """Return the leg of a request: units of a pool; or a key or an item, whose pool belongs to its face."""
-    named = 3 - [leg.pool, leg.key, leg.item].count(None)
+    named = 3 - [leg.pool, leg.claim, leg.item].count(None)
     if named != 1:
         raise invalid(
-            "pool", "pool_ambiguous" if named else "pool_required", "a leg must name exactly one of pool, key and item"
+            "pool",
+            "pool_ambiguous" if named else "pool_required",
+            "a leg must name exactly one of pool, claim and item",
         )
     if leg.pool is not None:
         return Leg(leg.pool, leg.quantity, leg.create_with_total)
     if (leg.quantity, leg.create_with_total) != (1, None):
-        raise invalid("legs", "quantity_unused", "a key or an item takes no quantity and no total")
-    return claim(*split_key(leg.key)) if leg.key is not None else items(leg.item or "")[0]
+        raise invalid("legs", "quantity_unused", "a claim or an item takes no quantity and no total")
+    return claim(*split_key(leg.claim)) if leg.claim is not None else items(leg.item or "")[0]
 
 
 def passing_limits(body: Placing, caller: Caller) -> dict[str, Any]:

@@ -23,7 +23,7 @@ CURSOR_OF_LANE: Final = 60
 
 
 async def journal(request: Request) -> Answer:
-    """A page of entries after a cursor. `next` stays the same while there are no new entries."""
+    """A page of entries after a cursor. `cursor` stays the same while there are no new entries."""
     query: JournalQuery = request.query
     if query.include_reserved:
         operators_only(request.caller)
@@ -63,7 +63,8 @@ async def _search(request: Request, query: JournalQuery) -> Answer:
 
     def page() -> EntryPage:
         shown = _shown(request, entries, with_tenant=query.all_tenants)
-        return EntryPage(shown, caller.positions.show(entries.cursor), entries.next is not None, now)
+        end = caller.positions.show(entries.cursor)
+        return EntryPage(shown, None if entries.next is None else end, end, now)
 
     return await request.running.large_answers.page(request, _size(request, entries), page)
 
@@ -75,8 +76,8 @@ async def _entries(
 
     def page() -> EntryPage:
         items = _shown(request, entries, with_tenant=with_tenant)
-        end, limit = items[-1].cursor if items else after, request.caller.limit
-        return EntryPage(items if limit is None else limit.entries(items), end, more, now)
+        end, limit = items[-1].cursor if items else after or BEGINNING, request.caller.limit
+        return EntryPage(items if limit is None else limit.entries(items), end if more else None, end, now)
 
     return await request.running.large_answers.page(request, _size(request, entries), page)
 
@@ -107,7 +108,7 @@ async def _tail(request: Request, query: JournalQuery) -> Answer:
 
     def page() -> EntryPage:
         items = _shown(request, tail.latest, with_tenant=query.all_tenants)
-        return EntryPage(items, request.caller.positions.show(tail.end), False, now)
+        return EntryPage(items, None, request.caller.positions.show(tail.end), now)
 
     return await request.running.large_answers.page(request, sum(entry.raw.size for entry in tail.latest), page)
 

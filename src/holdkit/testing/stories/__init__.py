@@ -41,7 +41,7 @@ with the id 7, whether there is one or not. A hold presents its own token; `toke
     sweep    limit=500                        -> done expired=2 holds=a,b tenants=acme,globex more=false
     change   retention=90 max_legs=3          limits that are stored with the data; if_version=
     capacity show total=5                     what the application answers for a resource from now on; closes=60
-    reserve  a show quantity=2 ttl=60         a hold on it, as `hold`; its pool is ~r/told/"show"/null
+    resource hold a show quantity=2 ttl=60    a hold on it, as `hold`; its pool is ~r/told/"show"/null
     batch [atomic] … end                      the commands between are one `apply`; op= is for all of them
 
 Faces. What they hold has a name, and ends like any hold: `confirm a entity=user:7`, `release a`, `extend a by=30`.
@@ -61,12 +61,12 @@ Faces. What they hold has a name, and ends like any hold: `confirm a entity=user
 Rates, budgets and calendars; each is known by its name from then on, and a granted hold by its own
 
     rate     api 10/1s 100/minute             so many per window, per client
-    use      a api client [3]
+    rate consume a api client [3]
     budget   llm requests:3/minute tokens:1000/day@Europe/Berlin
-    estimate a llm client requests:1 tokens:600 ttl=60
-    spent    a llm tokens:250                 keep_rest overage=
+    budget hold a llm client requests:1 tokens:600 ttl=60
+    budget confirm a llm tokens:250           keep_rest overage=
     calendar inn double:2 suite:1 zone=Europe/Lisbon
-    stay     a inn double:1 1971-07-01 1971-07-04 ttl=60
+    calendar hold a inn double:1 1971-07-01 1971-07-04 ttl=60
 
 Reads
 

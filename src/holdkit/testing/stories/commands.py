@@ -84,7 +84,7 @@ _WORDS: Final = {"create_pool": "pool", "put_record": "record"}
 COMMANDS: Final = {_WORDS.get(verb, verb.removesuffix("_pool")): kind for verb, kind in commands.COMMANDS.items()}
 """The command of each verb of a story."""
 PLACING_VERBS: Final = tuple(word for word, kind in COMMANDS.items() if kind.names == "legs")
-NAMING_VERBS: Final = (*PLACING_VERBS, "use", "estimate", "stay", "reserve", "combine")
+NAMING_VERBS: Final = (*PLACING_VERBS, "rate consume", "budget hold", "calendar hold", "resource hold", "combine")
 """The verbs that give a hold its name."""
 
 
@@ -152,7 +152,7 @@ class CommandVerbs:
 
     # Commands
 
-    def on_reserve(self, statement: Statement) -> Step:
+    def on_resource_hold(self, statement: Statement) -> Step:
         """Place a hold on a resource."""
         arguments = dict(statement.arguments)
         del arguments["name"]

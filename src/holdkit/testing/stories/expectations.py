@@ -211,7 +211,7 @@ def _hold_facts(hold: Hold) -> dict[str, Any]:
 def _entry_facts(entry: JournalEntry) -> dict[str, Any]:
     facts = {name: getattr(entry, name) for name in ENTRY if name not in ("at", "was")}
     facts |= {"at": entry.raw.slot, "was": entry.before.get("state")}
-    for effect in entry.pools:
+    for effect in entry.raw.entry.effects:
         facts |= {f"{effect.pool.id}.{name}": getattr(effect, name) for name in MOVED}
     return facts
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from msgspec import structs
 
@@ -133,9 +133,6 @@ def _part(word: str) -> Any:
     return (pool, int(quantity))
 
 
-METHODS: Final = {"use": "consume", "estimate": "hold", "spent": "confirm", "stay": "hold"}
-
-
 class WindowVerbs(CommandVerbs):
     """The verbs of rates, budgets and calendars."""
 
@@ -158,7 +155,7 @@ class WindowVerbs(CommandVerbs):
         self.faces[name] = Face("calendar", (name, rooms), arguments)
         yield from ()
 
-    def on_use(self, statement: Statement) -> Step:
+    def on_rate_consume(self, statement: Statement) -> Step:
         """Use a rate, hold an estimate, confirm what was spent, hold rooms: methods of a face that was made
         before."""
         arguments = dict(statement.arguments)
@@ -167,7 +164,7 @@ class WindowVerbs(CommandVerbs):
             raise StoryFailed(f"{statement.where}: nothing was made under the name {face!r}\n    {statement.text}")
         name = arguments.pop("hold", None)
         positional: tuple[Any, ...] = target if name is not None else (self.presented(statement, arguments), *target)
-        call = self.call(METHODS[statement.verb], *positional, **arguments)
+        call = self.call(statement.verb.split()[1], *positional, **arguments)
         answer = yield structs.replace(call, face=self.faces[face])
         self.check(
             statement if name is None else structs.replace(statement, arguments={**statement.arguments, "name": name}),
@@ -175,4 +172,4 @@ class WindowVerbs(CommandVerbs):
         )
         yield from self.verified(statement)
 
-    on_estimate = on_spent = on_stay = on_use
+    on_budget_hold = on_budget_confirm = on_calendar_hold = on_rate_consume

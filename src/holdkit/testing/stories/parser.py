@@ -168,7 +168,7 @@ def batch(arguments: list[str]) -> dict[str, Any]:
 
 
 FAMILIES: Final = ("expect", "claim", "items", "seats")
-"""The first words of verbs that have two."""
+"""The first words that are no verbs by themselves."""
 
 VERBS: Final[dict[str, Verb]] = {
     "limits": Verb(none, LIMITS),
@@ -194,14 +194,14 @@ VERBS: Final[dict[str, Verb]] = {
     "record": Verb(two("kind", "id"), {**CALL, "body": values.text, "if_version": values.scalar}, expectations.RECORDS, command=True),
     "sweep": Verb(none, {"limit": values.scalar}, expectations.SWEEPS, command=True),
     "rate": Verb(values.rate),
-    "use": Verb(values.use, {**CALL, "entity": values.text}, expectations.HOLDS),
+    "rate consume": Verb(values.use, {**CALL, "entity": values.text}, expectations.HOLDS),
     "budget": Verb(values.budget),
-    "estimate": Verb(values.estimate, {**CALL, "token": values.text, "ttl": values.scalar}, expectations.HOLDS),
-    "spent": Verb(values.spent, {**ENDING, "overage": values.text}, expectations.HOLDS),
+    "budget hold": Verb(values.estimate, {**CALL, "token": values.text, "ttl": values.scalar}, expectations.HOLDS),
+    "budget confirm": Verb(values.spent, {**ENDING, "overage": values.text}, expectations.HOLDS),
     "calendar": Verb(values.calendar, {"zone": values.plain}),
-    "stay": Verb(values.stay, {**CALL, "token": values.text, "ttl": values.scalar}, expectations.HOLDS),
+    "calendar hold": Verb(values.stay, {**CALL, "token": values.text, "ttl": values.scalar}, expectations.HOLDS),
     "capacity": Verb(one("key"), {"total": values.whole, "closes": values.slot}),
-    "reserve": Verb(two("name", "key"), {**GRANT, "ttl": values.scalar, "deadline": values.slot, "quantity": values.scalar}, expectations.HOLDS),
+    "resource hold": Verb(two("name", "key"), {**GRANT, "ttl": values.scalar, "deadline": values.slot, "quantity": values.scalar}, expectations.HOLDS),
     "batch": Verb(batch, {"op": CALL["op"]}),
     "end": Verb(none, {}, expectations.BATCHES, expectation_optional=True),
     "expect pool": Verb(one("id"), {}, expectations.SEEN_POOL),
@@ -270,7 +270,8 @@ def _statement(where: str, raw: str) -> Statement | None:
 def _read(where: str, raw: str, found: list[str]) -> Statement:
     arrow = found.index("->") if "->" in found else len(found)
     arguments, after_arrow = found[:arrow], found[arrow + 1 :]
-    name = " ".join(arguments[:2]) if arguments[0] in FAMILIES else arguments[0]
+    two_words = " ".join(arguments[:2])
+    name = two_words if arguments[0] in FAMILIES or two_words in VERBS else arguments[0]
     verb = VERBS.get(name)
     if verb is None:
         raise ValueError(f"the verb {name!r} is not known")

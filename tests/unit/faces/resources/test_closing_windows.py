@@ -118,7 +118,7 @@ def test_another_answer_counts_at_once_and_is_journaled(store: ShowStore) -> Non
     with pytest.raises(WindowClosed):
         quota.consume("a", 1)
     ends = [
-        effect.pool.closes
+        effect.pool.raw.closes
         for entry in store.hk.journal.list()
         for effect in entry.pools
         if entry.action == "pool.resized" and not effect.total
