@@ -27,6 +27,12 @@ READ: Final[dict[str, Callable[[Any], Any]]] = {"ttl": seconds, "by": seconds, "
 """How some options are read."""
 
 
+class Plain(click.Command):
+    """A command that calls a method of the kernel."""
+
+    method: str
+
+
 def plain(
     method: str, name: str | None = None, *, of: click.Group | None = None, create: bool = False
 ) -> Callable[[Words], click.Command]:
@@ -48,7 +54,8 @@ def plain(
         run.__doc__ = words.__doc__
         command = call_options(tenant_options(run))
         command.__click_params__ += getattr(words, "__click_params__", [])  # those come first in its help
-        made: click.Command = click.command(name or words.__name__)(command)
+        made = click.command(name or words.__name__, cls=Plain)(command)
+        made.method = method
         if of is not None:
             of.add_command(made)
         return made

@@ -6,11 +6,13 @@ import ast
 import importlib
 import inspect
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import holdkit
 import holdkit.client
+from holdkit.cli.plain import Plain
 from holdkit.client import NOT_REMOTE
 from holdkit.client._sync.budgets import RemoteBudget
 from holdkit.client._sync.catalog import RemoteCatalog
@@ -31,6 +33,7 @@ from holdkit.kernel._sync.records import Records
 from holdkit.operations import OPERATIONS
 from tests.integration.cli.test_heads import leaves
 
+CALL = ("op", "actor", "correlation_id", "reason")
 TABLE = {operation.name: operation for operation in OPERATIONS}
 OF_A_KERNEL: dict[str, type] = {
     "": holdkit.Kernel,
@@ -81,6 +84,30 @@ def test_every_operation_has_a_command_or_says_why_not() -> None:
     for operation in OPERATIONS:
         assert bool(operation.command) != bool(operation.no_command), operation.name
         assert not operation.command or operation.command in commands, operation.name
+
+
+def test_a_plain_command_calls_the_method_of_its_operation_with_options_that_are_its_parameters() -> None:
+    renamed = {
+        "units": "quantity",
+        "legs": "what",
+        "hold_id": "id",
+        "json": "",
+        "url": "",
+        "tenant": "",
+        "token": "",
+        "force": "",
+    }
+    with holdkit.connect("memory://") as hk:
+        plain = {words: command for words, command in leaves().items() if isinstance(command, Plain)}
+        assert len(plain) > 15
+        for words, command in plain.items():
+            assert any(command.method in one.methods for one in OPERATIONS if one.command == words), words
+            parameters = {*inspect.signature(attrgetter(command.method)(hk)).parameters, *CALL, ""}
+            options = {renamed.get(str(one.name), str(one.name)) for one in command.params} - {"in_json"}
+            left = (
+                options - parameters - {"pool", "api_key", "schema"}
+            )  # POOL is the first argument of a method, or what it takes
+            assert left <= {"what"}, words
 
 
 def test_each_operation_has_a_name_and_a_path_of_its_own() -> None:
