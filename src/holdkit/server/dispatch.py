@@ -20,9 +20,7 @@ from ..wire.headers import given_id
 from ..wire.problems import STORED, Problem, problem_body, problem_headers, problem_of
 from .admission import operators_only
 from .decoding import decode_body, read_body, read_query
-from .exports import export_tenant
 from .large_answers import LARGE
-from .places import place_events
 from .rates import cost_of
 from .request import (
     DURABILITY,
@@ -36,9 +34,8 @@ from .request import (
     refuse_tickets,
 )
 from .room import check_room
-from .routes import HANDLERS
+from .routes import HANDLERS, STREAMED
 from .routing import segments_of
-from .streams import events
 
 if TYPE_CHECKING:
     from .application import Application, Running
@@ -49,8 +46,6 @@ STRANGERS: Final = "\0"
 """Callers of routes that need no API key: together they have one tenant's share. No tenant can have this name."""
 OPERATORS: Final = "\0operators"
 """The turn in the kernel's queue of an operator who administers the server. No tenant can have this name either."""
-STREAMED: Final = {"events": events, "place_events": place_events, "export_tenant": export_tenant}
-"""Operations that send their answer themselves, part by part."""
 _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 _NO_STORE: Final = (b"cache-control", b"no-store")
 _PROCESS: Final = secrets.token_hex(5)

@@ -16,8 +16,8 @@ from msgspec import inspect, structs
 import holdkit
 from holdkit.core.bounds import Limits
 from holdkit.operations import OPERATIONS, Operation
-from holdkit.server.dispatch import STREAMED
 from holdkit.server.rates import Bucket, Cost, cost_of
+from holdkit.server.routes import STREAMED
 from holdkit.server.settings import Rates, Requests
 from holdkit.testing import FakeClock
 from holdkit.wire.items import HoldSeats
