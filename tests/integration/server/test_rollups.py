@@ -244,7 +244,7 @@ async def test_a_journaled_refusal_is_counted_once_whoever_was_refused(tmp_path:
             ("gpu", "e", "insufficient_capacity"),
             ("gpu", "d", "insufficient_capacity"),
         ]
-        assert told[0]["refused"]["legs"] == [{"pool": "gpu", "quantity": 5, "available": 1, "total": 3}]
+        assert told[0]["refused"]["legs"] == [{"pool": "gpu", "name": "gpu", "quantity": 5, "available": 1, "total": 3}]
         await two.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 3, "ttl": 60}, op="f")
         with holdkit.connect(url, audit_refusals=True) as hk, pytest.raises(holdkit.errors.PoolNotFound):
             hk.hold({"gpu": 1, "tpu": 1}, ttl=60)

@@ -34,7 +34,7 @@ async def test_the_end_of_the_journal_and_where_to_go_on() -> None:
         tail = (await at.call("GET", "/v1/journal?last=5")).json()
         assert [entry["subject"] for entry in tail["items"]] == [f"pool-{n:03}" for n in range(7, 12)]
         await at.call("POST", "/v1/pools", {"id": "later", "total": 1})
-        after = (await at.call("GET", "/v1/journal", params={"after": tail["next"]})).json()
+        after = (await at.call("GET", "/v1/journal", params={"after": tail["cursor"]})).json()
         assert [entry["subject"] for entry in after["items"]] == ["later"]
 
 
@@ -53,8 +53,8 @@ async def test_an_empty_journal_has_an_end_too_and_both_ways_at_once_are_refused
         tail = (await at.call("GET", "/v1/journal?last=5")).json()
         assert tail["items"] == []
         await made(at, 1)
-        after = (await at.call("GET", "/v1/journal", params={"after": tail["next"]})).json()
+        after = (await at.call("GET", "/v1/journal", params={"after": tail["cursor"]})).json()
         assert [entry["subject"] for entry in after["items"]] == ["pool-000"]
-        both = await at.call("GET", "/v1/journal", params={"after": tail["next"], "last": 5})
+        both = await at.call("GET", "/v1/journal", params={"after": tail["cursor"], "last": 5})
         assert (both.status_code, both.json()["code"]) == (400, "last_ambiguous")
         assert (await at.call("GET", "/v1/journal?last=1001")).status_code == 400
