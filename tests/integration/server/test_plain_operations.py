@@ -63,6 +63,12 @@ def test_the_fields_of_a_plain_operation_are_the_parameters_of_its_method() -> N
     assert seen > 20
 
 
+def test_what_only_an_operator_calls_needs_scope_admin() -> None:
+    operators = {one.name: one.scope for one in PLAIN if one.calls.startswith("admin.") and one.changes}
+    assert len(operators) > 5
+    assert {name for name, scope in operators.items() if scope != "admin"} == {"expire"}, "anybody may ask for it"
+
+
 def test_an_answer_has_the_token_if_and_only_if_the_operation_placed_the_hold() -> None:
     assert {one.name for one in OPERATIONS if one.answer is HoldNow and one.status == 201} == {
         *("hold", "consume", "join", "budget_hold", "budget_consume", "claim", "hold_items", "hold_seats")
