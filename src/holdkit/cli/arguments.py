@@ -1,4 +1,4 @@
-"""What commands about holds share: their options and arguments, how these are read, and how a hold is printed."""
+"""What commands about holds and pools share: their options and arguments, how these are read, and how a hold or a pool is printed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from ..core.model import State
 from ..core.validation import invalid
 from ..errors import InvalidRequest
 from ..kernel.normalise import What, present, span
+from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..wire.fields import plain_position
 from ..wire.holds import HoldNow, hold_now
+from ..wire.pools import pool_now
 from .options import Opened, is_local, time_of
 from .output import OK, Output, clock_time
 
+POOL_HEADS = ("pool", "total", "held", "consumed", "available", "")
 HEADS = ("hold", "state", "legs", "deadline", "fence", "actor", "entity")
 
 leg_option: Callable[[Any], Any] = click.option(
@@ -112,6 +115,19 @@ def print_ticket(hk: Opened, hold: Hold, in_json: bool) -> int:
         click.echo(
             f"waits {until}" if hold.state is State.WAITING else f"{hold.state} {until}, fence {hold.fence}", err=True
         )
+    return OK
+
+
+def pool_row(pool: Pool) -> list[str]:
+    """A pool as a row of a table."""
+    flags = ((f"{pool.waiting} waiting", pool.waiting), ("over", pool.over), ("archived", pool.archived))
+    shown = ", ".join(word for word, applies in flags if applies)
+    return [pool.id, str(pool.total), str(pool.held), str(pool.consumed), str(pool.available), shown]
+
+
+def print_pool(hk: Opened, pool: Pool, in_json: bool) -> int:
+    """Print a pool."""
+    Output(in_json).table([pool_now(pool.raw, time_of(hk), with_tenant=is_local(hk))], POOL_HEADS, [pool_row(pool)])
     return OK
 
 

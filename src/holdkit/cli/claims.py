@@ -10,9 +10,10 @@ import click
 from ..core.validation import invalid
 from ..faces.claim import Claim
 from ..wire.claims import claim_answer
-from .arguments import goes_on, interval, limit_option, print_ticket
-from .options import Opened, call_of, call_options, forced_call, is_local, open_kernel, tenant_options, time_of
+from .arguments import goes_on, limit_option
+from .options import Opened, call_options, forced_call, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
+from .plain import plain
 
 HEADS = ("claim", "key", "state", "deadline", "entity", "fence")
 
@@ -28,25 +29,18 @@ def claims() -> None:
     """
 
 
-@claims.command()
-@click.argument("type_", metavar="TYPE")
+@plain("claims.hold", of=claims)
+@click.argument("type", metavar="TYPE")
 @click.argument("value")
 @click.option("--ttl", required=True, help="time to live: 90s, 5m, 2h; at most 24h")
 @click.option("--token", help="a token of your own: the same owner gets the same claim again")
-@call_options
-@tenant_options
-def hold(
-    url: str | None, tenant: str, in_json: bool, type_: str, value: str, ttl: str, token: str | None, **call: Any
-) -> int:
+def hold() -> None:
     """Hold the key TYPE:VALUE. Prints the ticket that `holdkit confirm` and `holdkit release` need.
 
     \b
     Example:
       holdkit claims hold username alice --ttl 5m
     """
-    with open_kernel(url, tenant) as hk:
-        held = hk.claims.hold(type_, value, ttl=interval(ttl), token=token, **call_of(call))
-        return print_ticket(hk, held, in_json)
 
 
 @claims.command()

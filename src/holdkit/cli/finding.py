@@ -91,10 +91,10 @@ def _of_pools(hk: Opened, tenant: str, pools: tuple[str, ...], window: str) -> P
     if not isinstance(hk, Kernel):
         return hk.server.pool_histories(pools, window=interval(window))
     need_server()
-    from ..server.handlers.history import pool_histories
+    from ..server.handlers.history import pools_over_time
 
     store = hk._executor.engine.capabilities.rollups
-    return pool_histories(store, _window(hk, window), tenant, pools, time_of(hk))
+    return pools_over_time(store, _window(hk, window), tenant, pools, time_of(hk))
 
 
 def _of_servers(hk: Opened, window: str) -> ServerHistory:

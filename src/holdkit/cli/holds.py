@@ -7,36 +7,29 @@ from typing import Any
 
 import click
 
-from ..core.commands import Overage
 from ..core.model import State
 from ..wire.holds import hold_answer
 from .arguments import (
     HEADS,
     account_option,
-    amounts,
     entity_option,
     force_option,
-    hold_named,
-    json_object,
     leg_option,
     metadata_option,
     pass_limits_option,
     placed_time,
     print_hold,
-    print_ticket,
-    requested_legs,
     row_of,
-    seconds,
     ticket_argument,
     ticket_from,
     token_option,
-    verbs,
 )
-from .options import call_of, call_options, is_local, open_kernel, tenant_options, time_of
+from .options import is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
+from .plain import plain
 
 
-@click.command()
+@plain("hold")
 @click.argument("pool", required=False)
 @click.option("--units", type=int, help="how many of POOL  [default: 1]")
 @leg_option
@@ -46,13 +39,7 @@ from .output import OK, Output
 @metadata_option
 @account_option
 @pass_limits_option
-@call_options
-@tenant_options
-def hold(
-    url: str | None, tenant: str, in_json: bool, pool: str | None, units: int | None, legs: list[tuple[str, int]],
-    ttl: str | None, hold_id: str | None, entity: str | None, metadata: str | None, account: str | None, force: bool,
-    **call: Any,
-) -> int:  # fmt: skip
+def hold() -> None:
     """Hold units of one pool, or of several (all or nothing). Prints the ticket that confirm, release and extend need.
 
     \b
@@ -60,16 +47,9 @@ def hold(
       TICKET=$(holdkit hold gpu --units 2 --ttl 5m)
       holdkit hold --leg room:12 1 --leg parking 2 --ttl 15m --json
     """
-    what, quantity = requested_legs(pool, units, legs)
-    with open_kernel(url, tenant) as hk:
-        held = verbs(hk, force).hold(
-            what, quantity, ttl=seconds(ttl), id=hold_id, entity=entity, metadata=json_object(metadata),
-            account=account, **call_of(call),
-        )  # fmt: skip
-        return print_ticket(hk, held, in_json)
 
 
-@click.command()
+@plain("consume")
 @click.argument("pool", required=False)
 @click.option("--units", type=int, help="how many of POOL  [default: 1]")
 @leg_option
@@ -78,28 +58,16 @@ def hold(
 @metadata_option
 @account_option
 @pass_limits_option
-@call_options
-@tenant_options
-def consume(
-    url: str | None, tenant: str, in_json: bool, pool: str | None, units: int | None, legs: list[tuple[str, int]],
-    hold_id: str | None, entity: str | None, metadata: str | None, account: str | None, force: bool, **call: Any,
-) -> int:  # fmt: skip
+def consume() -> None:
     """Hold and confirm in one step, units of one pool or of several (all or nothing). Prints the ticket that return needs.
 
     \b
     Example:
       holdkit consume gpu --units 2 --entity order:9 --op order-9
     """
-    what, quantity = requested_legs(pool, units, legs)
-    with open_kernel(url, tenant) as hk:
-        consumed = verbs(hk, force).consume(
-            what, quantity, id=hold_id, entity=entity, metadata=json_object(metadata), account=account,
-            **call_of(call),
-        )  # fmt: skip
-        return print_ticket(hk, consumed, in_json)
 
 
-@click.command()
+@plain("confirm")
 @ticket_argument
 @token_option
 @click.option("--units", type=int, help="confirm only this many units and release the rest")
@@ -108,12 +76,7 @@ def consume(
 @click.option("--overage", type=click.Choice(["reject", "if_available", "up_to_available"]), default="reject")
 @entity_option
 @force_option
-@call_options
-@tenant_options
-def confirm(
-    url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, units: int | None,
-    legs: list[tuple[str, int]], keep_rest: bool, overage: Overage, entity: str | None, force: bool, **call: Any,
-) -> int:  # fmt: skip
+def confirm() -> None:
     """Make held units consumed. TICKET may be - (read from stdin), or an id with --token or --force.
 
     \b
@@ -121,26 +84,15 @@ def confirm(
       holdkit confirm "$TICKET" --entity order:9
       holdkit confirm 0199c0ffee… --force --reason "paid by bank transfer"
     """
-    with open_kernel(url, tenant) as hk:
-        done = verbs(hk, force).confirm(
-            hold_named(hold, token), quantity=amounts(units, legs), keep_rest=keep_rest, overage=overage,
-            entity=entity, **call_of(call),
-        )  # fmt: skip
-        return print_hold(hk, done, in_json)
 
 
-@click.command()
+@plain("release")
 @ticket_argument
 @token_option
 @click.option("--units", type=int, help="release only this many units")
 @leg_option
 @force_option
-@call_options
-@tenant_options
-def release(
-    url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, units: int | None,
-    legs: list[tuple[str, int]], force: bool, **call: Any,
-) -> int:  # fmt: skip
+def release() -> None:
     """Make held units available; a hold that waits leaves its line. TICKET may be - (read from stdin), or an id with --token or --force.
 
     \b
@@ -148,23 +100,15 @@ def release(
       holdkit release "$TICKET" --reason payment_failed
       holdkit release 0199c0ffee… --force --reason "worker died"
     """
-    with open_kernel(url, tenant) as hk:
-        done = verbs(hk, force).release(hold_named(hold, token), quantity=amounts(units, legs), **call_of(call))
-        return print_hold(hk, done, in_json)
 
 
-@click.command()
+@plain("extend")
 @ticket_argument
 @token_option
 @click.option("--by", help="time to add to the current deadline")
 @click.option("--ttl", help="time to live, counted from now")
 @force_option
-@call_options
-@tenant_options
-def extend(
-    url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, by: str | None, ttl: str | None,
-    force: bool, **call: Any,
-) -> int:  # fmt: skip
+def extend() -> None:
     """Move the deadline to a later time, never to an earlier one. TICKET may be - (read from stdin), or an id with --token or
     --force.
 
@@ -173,23 +117,15 @@ def extend(
       holdkit extend "$TICKET" --by 5m
       holdkit extend 0199c0ffee… --by 1h --force --reason "customer called"
     """
-    with open_kernel(url, tenant) as hk:
-        done = verbs(hk, force).extend(hold_named(hold, token), by=seconds(by), ttl=seconds(ttl), **call_of(call))
-        return print_hold(hk, done, in_json)
 
 
-@click.command("return")
+@plain("return_units", "return")
 @ticket_argument
 @token_option
 @click.option("--units", type=int, help="return only this many units")
 @leg_option
 @force_option
-@call_options
-@tenant_options
-def return_(
-    url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, units: int | None,
-    legs: list[tuple[str, int]], force: bool, **call: Any,
-) -> int:  # fmt: skip
+def return_() -> None:
     """Make consumed units available again. TICKET may be - (read from stdin), or an id with --token or --force.
 
     \b
@@ -197,9 +133,6 @@ def return_(
       holdkit return "$TICKET" --reason order_cancelled
       holdkit return 0199c0ffee… --force --reason "refund of order 9"
     """
-    with open_kernel(url, tenant) as hk:
-        done = verbs(hk, force).return_units(hold_named(hold, token), quantity=amounts(units, legs), **call_of(call))
-        return print_hold(hk, done, in_json)
 
 
 @click.group()

@@ -16,21 +16,20 @@ from ..faces.seating import Seat, Together
 from .arguments import (
     entity_option,
     goes_on,
-    json_object,
     limit_option,
     metadata_option,
-    print_hold,
-    print_ticket,
-    seconds,
 )
 from .options import call_of, call_options, forced_call, open_kernel, tenant_options
 from .output import OK, Output
+from .plain import plain
 
 HEADS = ("item", "state", "hold")
 SEAT_HEADS = ("seat", "section", "row", "number", "position", "kind")
 TOGETHER: dict[str, Together] = {"yes": True, "prefer": "prefer", "no": False}
 
-ids_argument = click.argument("ids", metavar="ITEM...", nargs=-1, required=True)
+ids_argument = click.argument(
+    "ids", metavar="ITEM...", nargs=-1, required=True, callback=lambda _context, _argument, given: _named(given)
+)
 ttl_option = click.option("--ttl", help="time to live: 90s, 5m, 2h  [default: until they are confirmed or released]")
 with_token_option = click.option("--token", required=True, help="the token with which they were held")
 own_token_option = click.option("--token", help="a token of your own: the same owner gets the same hold again")
@@ -55,7 +54,7 @@ def items() -> None:
 @ids_argument
 @call_options
 @tenant_options
-def add(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], **call: Any) -> int:
+def add(url: str | None, tenant: str, in_json: bool, ids: list[str], **call: Any) -> int:
     """Create items, all or none, as available. Those that exist stay as they are.
 
     \b
@@ -63,10 +62,9 @@ def add(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], **cal
       holdkit items add voucher:1 voucher:2
       seq -f voucher:%g 500 | holdkit items add -
     """
-    named = _named(ids)
     with open_kernel(url, tenant, create=True) as hk:
-        hk.items.add(named, **call_of(call))
-        return _print(hk.items.get(named), in_json)
+        hk.items.add(ids, **call_of(call))
+        return _print(hk.items.get(ids), in_json)
 
 
 @items.command("list")
@@ -91,7 +89,7 @@ def list_items(url: str | None, tenant: str, in_json: bool, prefix: str, after: 
 @ids_argument
 @click.option("--token", help="a token: with --json each item says whether it is yours")
 @tenant_options
-def show(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], token: str | None) -> int:
+def show(url: str | None, tenant: str, in_json: bool, ids: list[str], token: str | None) -> int:
     """Show the state of items, in the order given.
 
     \b
@@ -99,83 +97,62 @@ def show(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], toke
       holdkit items show voucher:1 voucher:2
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk.items.get(_named(ids), token=token), in_json)
+        return _print(hk.items.get(ids, token=token), in_json)
 
 
-@items.command()
+@plain("items.hold", of=items)
 @ids_argument
 @ttl_option
 @own_token_option
 @metadata_option
-@call_options
-@tenant_options
-def hold(
-    url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], ttl: str | None, token: str | None,
-    metadata: str | None, **call: Any,
-) -> int:  # fmt: skip
+def hold() -> None:
     """Hold items, all of these or none. Prints the ticket that `holdkit confirm` and `holdkit release` need.
 
     \b
     Example:
       holdkit items hold voucher:1 voucher:2 --ttl 10m --json
     """
-    with open_kernel(url, tenant) as hk:
-        held = hk.items.hold(
-            _named(ids), ttl=seconds(ttl), token=token, metadata=json_object(metadata), **call_of(call)
-        )
-        return print_ticket(hk, held, in_json)
 
 
-@items.command()
+@plain("items.confirm", of=items)
 @ids_argument
 @with_token_option
 @entity_option
-@call_options
-@tenant_options
-def confirm(
-    url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], token: str, entity: str | None, **call: Any
-) -> int:
+def confirm() -> None:
     """Confirm the hold that has exactly these items. With its ticket, `holdkit confirm TICKET` does the same.
 
     \b
     Example:
       holdkit items confirm voucher:1 voucher:2 --token order-9 --entity order:9
     """
-    with open_kernel(url, tenant) as hk:
-        return print_hold(hk, hk.items.confirm(_named(ids), token=token, entity=entity, **call_of(call)), in_json)
 
 
-@items.command()
+@plain("items.release", of=items)
 @ids_argument
 @with_token_option
-@call_options
-@tenant_options
-def release(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], token: str, **call: Any) -> int:
+def release() -> None:
     """Release the hold that has exactly these items. With its ticket, `holdkit release TICKET` does the same.
 
     \b
     Example:
       holdkit items release voucher:1 voucher:2 --token order-9
     """
-    with open_kernel(url, tenant) as hk:
-        return print_hold(hk, hk.items.release(_named(ids), token=token, **call_of(call)), in_json)
 
 
 @items.command()
 @ids_argument
 @call_options
 @tenant_options
-def free(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], **call: Any) -> int:
+def free(url: str | None, tenant: str, in_json: bool, ids: list[str], **call: Any) -> int:
     """Make confirmed items available again, all of these or none; needs --reason, and is recorded as forced.
 
     \b
     Example:
       holdkit items free voucher:1 --reason "order 9 was cancelled"
     """
-    named = _named(ids)
     with open_kernel(url, tenant) as hk:
-        hk.items.free(named, **forced_call(call))
-        return _print(hk.items.get(named), in_json)
+        hk.items.free(ids, **forced_call(call))
+        return _print(hk.items.get(ids), in_json)
 
 
 @click.group()
@@ -208,7 +185,7 @@ def add_seats(url: str | None, tenant: str, in_json: bool, file: str, **call: An
     return _print_seats(given, in_json)
 
 
-@seats.command("hold")
+@plain("seats.hold", "hold", of=seats)
 @click.argument("count", type=int)
 @click.option("--section", required=True, help="the section to search")
 @click.option("--kind", default="", help="only seats of this kind  [default: those of none]")
@@ -217,29 +194,19 @@ def add_seats(url: str | None, tenant: str, in_json: bool, file: str, **call: An
     type=click.Choice(list(TOGETHER)),
     default="yes",
     show_default=True,
+    callback=lambda _context, _option, given: TOGETHER[given],
     help="neighbours only; neighbours if possible; or the best ones anywhere",
 )
 @ttl_option
 @own_token_option
 @metadata_option
-@call_options
-@tenant_options
-def hold_seats(
-    url: str | None, tenant: str, in_json: bool, count: int, section: str, kind: str, together: str, ttl: str | None,
-    token: str | None, metadata: str | None, **call: Any,
-) -> int:  # fmt: skip
+def hold_seats() -> None:
     """Hold the best COUNT free seats of a section. Prints the ticket; `holdkit holds show` shows which seats they are.
 
     \b
     Example:
       holdkit seats hold 2 --section stalls --ttl 10m --json
     """
-    with open_kernel(url, tenant) as hk:
-        held = hk.seats.hold(
-            count, section=section, kind=kind, together=TOGETHER[together], ttl=seconds(ttl), token=token,
-            metadata=json_object(metadata), **call_of(call),
-        )  # fmt: skip
-        return print_ticket(hk, held, in_json)
 
 
 @seats.command("list")
@@ -263,7 +230,7 @@ def list_seats(url: str | None, tenant: str, in_json: bool, section: str) -> int
 @call_options
 @tenant_options
 def remove_seats(
-    url: str | None, tenant: str, in_json: bool, section: str, ids: tuple[str, ...], everything: bool, **call: Any
+    url: str | None, tenant: str, in_json: bool, section: str, ids: list[str], everything: bool, **call: Any
 ) -> int:
     """Take seats out of the map of a section, so that `seats hold` no longer finds them; prints those. The items stay,
     with the holds that they have.

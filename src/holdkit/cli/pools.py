@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from ..core.model import Line
-from ..kernel.pool import Pool
-from ..wire.pools import pool_answer, pool_now
-from .arguments import say_next
-from .options import Opened, call_of, call_options, forced_call, is_local, open_kernel, tenant_options, time_of
+from ..wire.pools import pool_answer
+from .arguments import POOL_HEADS, pool_row, print_pool, say_next
+from .options import is_local, open_kernel, tenant_options
 from .output import OK, Output
-
-HEADS = ("pool", "total", "held", "consumed", "available", "")
+from .plain import plain
 
 
 @click.group()
@@ -48,7 +43,7 @@ def list_pools(
     with open_kernel(url, tenant) as hk:
         found, named = hk.pools(prefix, below=below, archived=archived, after=after, limit=limit), is_local(hk)
     Output(in_json).table(
-        [pool_answer(pool.raw, with_tenant=named) for pool in found], HEADS, [_row(pool) for pool in found]
+        [pool_answer(pool.raw, with_tenant=named) for pool in found], POOL_HEADS, [pool_row(pool) for pool in found]
     )
     say_next(found.next)
     return OK
@@ -65,11 +60,10 @@ def show(url: str | None, tenant: str, in_json: bool, pool: str) -> int:
       holdkit pools show gpu
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk, hk.pool(pool), in_json)
-    return OK
+        return print_pool(hk, hk.pool(pool), in_json)
 
 
-@pools.command()
+@plain("create_pool", of=pools, create=True)
 @click.argument("pool")
 @click.argument("total", type=int)
 @click.option("--exist-ok", is_flag=True, help="accept an existing pool, and leave it unchanged")
@@ -81,12 +75,7 @@ def show(url: str | None, tenant: str, in_json: bool, pool: str) -> int:
     show_default=True,
     help="skip: whoever fits of the first 100 in line is served, and large requests may wait for ever",
 )
-@call_options
-@tenant_options
-def create(
-    url: str | None, tenant: str, in_json: bool, pool: str, total: int, exist_ok: bool, per_account: int | None,
-    line: Line, **call: Any,
-) -> int:  # fmt: skip
+def create() -> None:
     """Create a pool. An id with // is below the pool before the last //, which must exist.
 
     \b
@@ -95,35 +84,24 @@ def create(
       holdkit pools create venue 1000 --per-account 4
       holdkit pools create venue//stalls 600
     """
-    with open_kernel(url, tenant, create=True) as hk:
-        made = hk.create_pool(pool, total, exist_ok=exist_ok, per_account=per_account, line=line, **call_of(call))
-        _print(hk, made, in_json)
-    return OK
 
 
-@pools.command()
+@plain("admin.resize_pool", of=pools)
 @click.argument("pool")
 @click.argument("total", type=int)
-@call_options
-@tenant_options
-def resize(url: str | None, tenant: str, in_json: bool, pool: str, total: int, **call: Any) -> int:
+def resize() -> None:
     """Change a pool's total, but not below the units in use.
 
     \b
     Example:
       holdkit pools resize gpu 16 --reason "second rack"
     """
-    with open_kernel(url, tenant) as hk:
-        _print(hk, hk.admin.resize_pool(pool, total, **call_of(call)), in_json)
-    return OK
 
 
-@pools.command()
+@plain("admin.limit_pool", of=pools)
 @click.argument("pool")
-@click.argument("per_account", metavar="UNITS|none")
-@call_options
-@tenant_options
-def limit(url: str | None, tenant: str, in_json: bool, pool: str, per_account: str, **call: Any) -> int:
+@click.argument("per_account", metavar="UNITS|none", callback=lambda _context, _argument, given: _units(given))
+def limit() -> None:
     """Change the most units of a pool that one account may wait for, hold and have confirmed together. What accounts have already
     is not affected.
 
@@ -132,92 +110,55 @@ def limit(url: str | None, tenant: str, in_json: bool, pool: str, per_account: s
       holdkit pools limit show:42 4
       holdkit pools limit show:42 none --reason "the rest is for everybody"
     """
-    if per_account != "none" and not per_account.isdecimal():
-        raise click.UsageError("the limit must be a number of units, or none")
-    with open_kernel(url, tenant) as hk:
-        limited = hk.admin.limit_pool(pool, None if per_account == "none" else int(per_account), **call_of(call))
-        _print(hk, limited, in_json)
-    return OK
 
 
-@pools.command()
+@plain("admin.free", of=pools)
 @click.argument("pool")
-@click.argument("units", type=int)
+@click.argument("quantity", metavar="UNITS", type=int)
 @click.option("--account", help="whose units  [default: those of holds without an account]")
-@call_options
-@tenant_options
-def free(url: str | None, tenant: str, in_json: bool, pool: str, units: int, account: str | None, **call: Any) -> int:
+def free() -> None:
     """Make consumed units available whose holds are no longer kept; needs --reason, and is recorded as forced.
 
     \b
     Example:
       holdkit pools free show:42 2 --reason "refund of order 9"
     """
-    with open_kernel(url, tenant) as hk:
-        freed = hk.admin.free(pool, units, account=account, **forced_call(call))
-        _print(hk, freed, in_json)
-    return OK
 
 
-@pools.command()
+@plain("admin.remove_pool", of=pools)
 @click.argument("pool")
-@call_options
-@tenant_options
-def remove(url: str | None, tenant: str, in_json: bool, pool: str, **call: Any) -> int:
+def remove() -> None:
     """Remove a pool permanently, if none of it is held or consumed; prints its last state.
 
     \b
     Example:
       holdkit pools remove gpu --reason "sold"
     """
-    with open_kernel(url, tenant) as hk:
-        _print(hk, hk.admin.remove_pool(pool, **call_of(call)), in_json)
-    return OK
 
 
-@pools.command()
+@plain("admin.archive_pool", of=pools)
 @click.argument("pool")
-@call_options
-@tenant_options
-def archive(url: str | None, tenant: str, in_json: bool, pool: str, **call: Any) -> int:
+def archive() -> None:
     """Archive a pool: it grants no new holds; existing holds are unaffected.
 
     \b
     Example:
       holdkit pools archive show:42 --reason "the show is over"
     """
-    with open_kernel(url, tenant) as hk:
-        _print(hk, hk.admin.archive_pool(pool, **call_of(call)), in_json)
-    return OK
 
 
-@pools.command()
+@plain("admin.unarchive_pool", of=pools)
 @click.argument("pool")
-@call_options
-@tenant_options
-def unarchive(url: str | None, tenant: str, in_json: bool, pool: str, **call: Any) -> int:
+def unarchive() -> None:
     """Reopen an archived pool for new holds.
 
     \b
     Example:
       holdkit pools unarchive show:42
     """
-    with open_kernel(url, tenant) as hk:
-        _print(hk, hk.admin.unarchive_pool(pool, **call_of(call)), in_json)
-    return OK
 
 
-def _row(pool: Pool) -> list[str]:
-    flags = ((f"{pool.waiting} waiting", pool.waiting), ("over", pool.over), ("archived", pool.archived))
-    return [
-        pool.id,
-        str(pool.total),
-        str(pool.held),
-        str(pool.consumed),
-        str(pool.available),
-        ", ".join(word for word, applies in flags if applies),
-    ]
-
-
-def _print(hk: Opened, pool: Pool, in_json: bool) -> None:
-    Output(in_json).table([pool_now(pool.raw, time_of(hk), with_tenant=is_local(hk))], HEADS, [_row(pool)])
+def _units(given: str) -> int | None:
+    if given != "none" and not given.isdecimal():
+        raise click.UsageError("the limit must be a number of units, or none")
+    return None if given == "none" else int(given)

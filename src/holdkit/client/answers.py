@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import httpx
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ..core.entries import Action, AskedLeg, Effect, Entry, RefusedCommand
 from ..core.keyed import CLAIMS, label_of
@@ -33,78 +33,21 @@ from ..kernel.limits import LimitsInForce, from_seconds
 from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment
-from ..wire.batches import BatchAnswer
-from ..wire.budgets import AllowanceBody, BudgetAnswer, BudgetPage, UsageAnswer, UsagePage
-from ..wire.catalog import CalendarPage, FacesAnswer, ResourcePage, StoredWindowPage
-from ..wire.claims import ClaimAnswer, ClaimPage
+from ..wire.budgets import AllowanceBody, UsageAnswer
+from ..wire.claims import ClaimAnswer
 from ..wire.fields import decoder
-from ..wire.history import PoolHistories, ServerHistory
-from ..wire.holds import HoldAnswer, HoldNow, HoldPage, LinePage, PlaceAnswer
-from ..wire.items import ItemList, ItemPage, SeatPage
-from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor, RefusedAnswer, SentEntry
+from ..wire.holds import HoldAnswer, HoldNow
 from ..wire.journal import Effect as EffectAnswer
-from ..wire.pools import PoolAnswer, PoolPage, PoolUsagePage
-from ..wire.records import RecordAnswer, RecordNow, RecordPage
-from ..wire.sagas import SagaAnswer, SagaHistory, SagaPage
-from ..wire.search import NamePage, SearchAnswer
+from ..wire.journal import EntryAnswer, RefusedAnswer, SentEntry
+from ..wire.pools import PoolAnswer
+from ..wire.records import RecordAnswer
+from ..wire.sagas import SagaAnswer, SagaHistory
 from ..wire.stats import Stats as StatsAnswer
-from ..wire.system import EraseJob, LimitsAnswer, SweepAnswer, VerifyJob
-from ..wire.tenants import DeletionJob, StorageAnswer, TenantAnswer, TenantPage
-from ..wire.windows import WindowAnswer, WindowList
+from ..wire.system import LimitsAnswer
 
-
-class Timed(Struct):
-    """What every answer says: when it was given."""
-
-    server_time: datetime
-
-
-read_hold: Final = decoder(HoldNow).decode
-"""Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
-read_holds: Final = decoder(HoldPage).decode
-read_line: Final = decoder(LinePage).decode
-read_place: Final = decoder(PlaceAnswer).decode
 read_pool: Final = decoder(PoolAnswer).decode
-read_pools: Final = decoder(PoolPage).decode
-read_pool_usage: Final = decoder(PoolUsagePage).decode
+"""Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
 read_entry: Final = decoder(EntryAnswer).decode
-read_entries: Final = decoder(EntryPage).decode
-read_names: Final = decoder(NamePage).decode
-read_faces: Final = decoder(FacesAnswer).decode
-read_calendar: Final = decoder(CalendarPage).decode
-read_stored_windows: Final = decoder(StoredWindowPage).decode
-read_resources: Final = decoder(ResourcePage).decode
-read_tenants: Final = decoder(TenantPage).decode
-read_tenant: Final = decoder(TenantAnswer).decode
-read_deletion: Final = decoder(DeletionJob).decode
-read_usage: Final = decoder(StorageAnswer).decode
-read_batch: Final = decoder(BatchAnswer).decode
-read_window: Final = decoder(WindowAnswer).decode
-read_windows: Final = decoder(WindowList).decode
-read_record: Final = decoder(RecordNow).decode
-read_records: Final = decoder(RecordPage).decode
-read_end: Final = decoder(CursorAnswer).decode
-read_cursor: Final = decoder(KeptCursor).decode
-read_sweep: Final = decoder(SweepAnswer).decode
-read_limits: Final = decoder(LimitsAnswer).decode
-read_verify: Final = decoder(VerifyJob).decode
-read_erase: Final = decoder(EraseJob).decode
-read_claim: Final = decoder(ClaimAnswer).decode
-read_claims: Final = decoder(ClaimPage).decode
-read_items: Final = decoder(ItemList).decode
-read_item_page: Final = decoder(ItemPage).decode
-read_seats: Final = decoder(SeatPage).decode
-read_usages: Final = decoder(UsagePage).decode
-read_budget_set: Final = decoder(BudgetAnswer).decode
-read_budget_sets: Final = decoder(BudgetPage).decode
-read_search: Final = decoder(SearchAnswer).decode
-read_pool_histories: Final = decoder(PoolHistories).decode
-read_server_history: Final = decoder(ServerHistory).decode
-read_stats: Final = decoder(StatsAnswer).decode
-read_saga: Final = decoder(SagaAnswer).decode
-read_saga_history: Final = decoder(SagaHistory).decode
-read_sagas: Final = decoder(SagaPage).decode
-read_time: Final = decoder(Timed).decode
 
 
 def slot_of(at: datetime) -> Slot:
@@ -203,9 +146,8 @@ def record_from(document: RecordAnswer) -> Record:
     )
 
 
-def limits_in(answer: httpx.Response) -> LimitsInForce:
+def limits_from(document: LimitsAnswer) -> LimitsInForce:
     """The limits of an answer."""
-    document = read_limits(answer.content)
     return from_seconds(document.limits, document.version)
 
 

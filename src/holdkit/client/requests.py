@@ -1,4 +1,4 @@
-"""Commands as requests: paths, legs, intervals and times as JSON has them.
+"""Requests: the paths and answers of operations; commands, legs, intervals and times as JSON has them.
 
 Keys and items are named as their faces name them, never by the pool behind them; a window is named by its pool, and
 by when it opens and closes.
@@ -6,6 +6,7 @@ by when it opens and closes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
@@ -13,15 +14,16 @@ from urllib.parse import quote
 
 import msgspec
 
-from ..core.commands import AnyCommand, Consume, JoinLine, PlaceHold, PutRecord, ReturnToPool, Ttl
+from ..core.commands import AnyCommand, Consume, CreatePool, JoinLine, PlaceHold, ReturnToPool, Ttl
 from ..core.face_legs import FaceLeg
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, Leg, Slot
-from ..core.validation import invalid, text
+from ..core.validation import invalid
 from ..kernel.normalise import span
 from ..kernel.times import datetime_of, is_in_calendar, moment
+from ..operations import OPERATIONS, Operation
 from ..wire.batches import DOCUMENTS
-from ..wire.records import PutRecordBody
+from ..wire.fields import decoder
 
 USE_THE_BUDGET: Final = "use hold and consume of the budget itself"
 _NOT_SENT: Final = frozenset(
@@ -74,7 +76,7 @@ def command_json(
 def verb_json(command: AnyCommand) -> dict[str, Any]:
     """A command with a path of its own, which says the verb and, for an existing hold, the id."""
     in_address: tuple[str, ...] = ("type", "op", "id")
-    if isinstance(command, PlaceHold | Consume):
+    if isinstance(command, PlaceHold | Consume | CreatePool):
         in_address = ("type", "op")
     elif isinstance(command, JoinLine):
         in_address = ("type", "op", "pool")
@@ -86,17 +88,6 @@ def window_json(command: AnyCommand) -> dict[str, Any]:
     found = command_json(command, windows_json)
     found.pop("op", None)
     return found
-
-
-def record_body(command: PutRecord) -> PutRecordBody:
-    """A record; its kind and id are in the path."""
-    return PutRecordBody(
-        body=command.body,
-        if_version=command.if_version,
-        actor=command.actor,
-        correlation_id=None if command.correlation_id is None else str(command.correlation_id),
-        reason=command.reason,
-    )
 
 
 def legs_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
@@ -156,18 +147,22 @@ def instant(value: Slot | datetime | None, field: str) -> str | None:
     return datetime_of(slot).isoformat()
 
 
-def path_of(kind: str, id: str, verb: str | None = None) -> str:
-    """`/v1/pools/show%2F42`: ids are percent-encoded completely, slashes too."""
-    path = f"/v1/{kind}/{_part(id)}"
-    return path if verb is None else f"{path}/{verb}"
-
-
-def record_path(kind: str, id: str) -> str:
-    """`/v1/records/kind/id`."""
-    return f"/v1/records/{_part(text(kind, 'kind', 64))}/{_part(text(id, 'id', 512))}"
-
-
 def _part(id: str) -> str:
     if id in (".", ".."):
         raise invalid("id", "id_unaddressable", "cannot be part of a URL: every proxy would resolve it")
     return quote(id, safe="")
+
+
+OPERATION: Final[dict[str, Operation]] = {operation.name: operation for operation in OPERATIONS}
+_PATHS: Final = {name: re.sub(r"{\w+}", "%s", operation.path) for name, operation in OPERATION.items()}
+READ: Final = {
+    name: decoder(operation.answer).decode
+    for name, operation in OPERATION.items()
+    if operation.media == "application/json"
+}
+"""Reads the answer of an operation. Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
+
+
+def path_of(operation: str, *ids: str) -> str:
+    """The path of an operation, such as `/v1/pools/show%2F42`: ids are percent-encoded completely, slashes too."""
+    return _PATHS[operation] % tuple([_part(id) for id in ids])

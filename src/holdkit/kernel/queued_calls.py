@@ -6,7 +6,9 @@ no answer has an unknown outcome. A call that was not sent can be queued again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import inf
 from typing import Final, TypeAlias, TypeVar
 
@@ -22,6 +24,20 @@ INTERRUPTED: Final = "interrupted while the batch was being written: ask again w
 
 Undo: TypeAlias = Callable[[list[Reply]], Group | None]
 """Given the outcomes of a call whose caller was cancelled: the commands that take back what it granted, if any."""
+
+
+_turn: ContextVar[str | None] = ContextVar("holdkit_turn", default=None)
+_turn_taken: Final = _turn.get
+
+
+@contextmanager
+def in_turn_of(name: str) -> Iterator[None]:
+    """Queue the calls of this block as if they came from a tenant of this name: their own tenant's calls cannot fill the queue for them."""
+    token = _turn.set(name)
+    try:
+        yield
+    finally:
+        _turn.reset(token)
 
 
 class SkippedLocked(Exception):
@@ -47,7 +63,8 @@ class QueuedCall:
         self.legs = legs_in(commands)
         self.cost = self.size + self.legs
         """The share of a batch that it takes."""
-        self.tenant = commands[0].tenant if commands else ""
+        self.tenant = _turn_taken() or (commands[0].tenant if commands else "")
+        """Whose turn it takes in the queue."""
         self.minted = minted
         """Its one hold has an id that the kernel minted, and that no other call can have: the id is a retry key."""
         self.outcomes: list[Reply] | None = None

@@ -45,6 +45,9 @@ class Operation(Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
     """The refusals that it may answer."""
     media: str = "application/json"
+    calls: str = ""
+    """The kernel's method that it calls with the fields of its body or query, which are named like the parameters. Its handler follows
+    from that (`server/handlers/plain.py`); an operation without it has one of its own."""
     methods: tuple[str, ...] = ()
     """The methods of a kernel, or of a client alone, that do the same."""
     command: str = ""

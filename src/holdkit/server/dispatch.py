@@ -13,15 +13,14 @@ from urllib.parse import quote
 
 from ..errors import HoldkitError, InvalidRequest, OperationConflict, Overloaded, Refused
 from ..kernel.answers import BatchTooLarge
+from ..kernel.queued_calls import in_turn_of
 from ..operations import Operation
 from ..wire.fields import at
 from ..wire.headers import given_id
 from ..wire.problems import STORED, Problem, problem_body, problem_headers, problem_of
 from .admission import operators_only
 from .decoding import decode_body, read_body, read_query
-from .exports import export_tenant
 from .large_answers import LARGE
-from .places import place_events
 from .rates import cost_of
 from .request import (
     DURABILITY,
@@ -35,9 +34,8 @@ from .request import (
     refuse_tickets,
 )
 from .room import check_room
-from .routes import HANDLERS
+from .routes import HANDLERS, STREAMED
 from .routing import segments_of
-from .streams import events
 
 if TYPE_CHECKING:
     from .application import Application, Running
@@ -46,8 +44,8 @@ log = logging.getLogger("holdkit.server")
 
 STRANGERS: Final = "\0"
 """Callers of routes that need no API key: together they have one tenant's share. No tenant can have this name."""
-STREAMED: Final = {"events": events, "place_events": place_events, "export_tenant": export_tenant}
-"""Operations that send their answer themselves, part by part."""
+OPERATORS: Final = "\0operators"
+"""The turn in the kernel's queue of an operator who administers the server. No tenant can have this name either."""
 _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 _NO_STORE: Final = (b"cache-control", b"no-store")
 _PROCESS: Final = secrets.token_hex(5)
@@ -219,11 +217,10 @@ async def _work(operation: Operation, request: Request, seconds: float) -> Answe
     if operation.scope is not None and request.caller.limit is not None:
         with running.timeouts.limit(seconds):
             await request.caller.limit.check(request)
-    if (
-        operation.changes
-        and not request.unlimited
-        and running.pacing.costly(request.caller.tenant, request.cost.tokens)
-    ):
+    if request.unlimited:
+        with in_turn_of(OPERATORS):
+            return await _decide(operation, request, seconds)
+    if operation.changes and running.pacing.costly(request.caller.tenant, request.cost.tokens):
         return await _in_turn(operation, request, seconds)
     return await _decide(operation, request, seconds)
 

@@ -1,13 +1,15 @@
-"""The handler of each operation of the server."""
+"""The handler of each operation: the function of its name under `handlers` or, if the table says which method it calls, the one that
+follows from that."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from ..operations import OPERATIONS, Operation
+from .exports import export_tenant
 from .handlers import (
     batches,
     budgets,
-    catalog,
     claims,
     cursors,
     history,
@@ -22,117 +24,25 @@ from .handlers import (
     webhooks,
     windows,
 )
+from .handlers.plain import handler_of
+from .places import place_events
 from .routing import Handler
+from .streams import events
 
-HANDLERS: Final[dict[str, Handler]] = {
-    "livez": system.live,
-    "readyz": system.ready,
-    "metrics": system.metrics,
-    "openapi": system.openapi,
-    "list_pools": pools.list_pools,
-    "create_pool": pools.create_pool,
-    "show_pool": pools.show_pool,
-    "resize_pool": pools.resize_pool,
-    "limit_pool": pools.limit_pool,
-    "list_children": pools.list_children,
-    "list_line": holds.list_line,
-    "join": holds.join_line,
-    "return_to_pool": pools.return_to_pool,
-    "remove_pool": pools.remove_pool,
-    "archive_pool": pools.archive_pool,
-    "unarchive_pool": pools.unarchive_pool,
-    "pool_history": journal.pool_history,
-    "list_holds": holds.list_holds,
-    "search": search.search,
-    "list_entities": search.list_entities,
-    "list_accounts": search.list_accounts,
-    "hold": holds.place_hold,
-    "consume": holds.consume,
-    "show_hold": holds.show_hold,
-    "confirm": holds.confirm_hold,
-    "release": holds.release_hold,
-    "leave": holds.leave_line,
-    "extend": holds.extend_hold,
-    "expire": holds.expire_hold,
-    "return": holds.return_units,
-    "show_place": holds.show_place,
-    "account_usage": pools.account_usage,
-    "hold_history": journal.hold_history,
-    "batch": batches.apply_batch,
-    "journal": journal.read_journal,
-    "cursor": cursors.show_end,
-    "show_cursor": cursors.show_cursor,
-    "move_cursor": cursors.move_cursor,
-    "whoami": system.whoami,
-    "overview": system.overview,
-    "stats": system.stats,
-    "server_history": history.server_history,
-    "pool_histories": history.pool_history,
-    "usage": tenants.show_usage,
-    "list_tenants": tenants.list_tenants,
-    "show_tenant": tenants.show_tenant,
-    "disable_tenant": tenants.disable_tenant,
-    "enable_tenant": tenants.enable_tenant,
-    "set_quota": tenants.set_quota,
-    "delete_tenant": tenants.delete_tenant,
-    "sweep": system.sweep,
-    "show_limits": system.show_limits,
-    "change_limits": system.change_limits,
-    "verify": system.verify,
-    "erase": system.erase,
-    "list_jobs": jobs.list_jobs,
-    "show_job": jobs.show_job,
-    "cancel_job": jobs.cancel_job,
-    "list_claims": claims.list_claims,
-    "claim": claims.hold_claim,
-    "show_claim": claims.show_claim,
-    "free_claim": claims.free_claim,
-    "list_items": claims.list_items,
-    "add_items": claims.add_items,
-    "show_items": claims.show_items,
-    "hold_items": claims.hold_items,
-    "confirm_items": claims.confirm_items,
-    "release_items": claims.release_items,
-    "free_items": claims.free_items,
-    "list_seats": claims.list_seats,
-    "add_seats": claims.add_seats,
-    "hold_seats": claims.hold_seats,
-    "remove_seats": claims.remove_seats,
-    "list_sagas": sagas.list_sagas,
-    "show_saga": sagas.show_saga,
-    "resolve_saga": sagas.resolve_saga,
-    "retry_saga": sagas.retry_saga,
-    "saga_history": sagas.saga_history,
-    "list_budgets": budgets.list_budgets,
-    "show_budget": budgets.show_budget,
-    "put_budget": budgets.put_budget,
-    "budget_usage": budgets.show_usage,
-    "budget_hold": budgets.hold_budget,
-    "budget_consume": budgets.consume_budget,
-    "budget_confirm": budgets.confirm_budget,
-    "budget_resize": budgets.resize_budget,
-    "windows": windows.decide,
-    "read_windows": windows.read_windows,
-    "show_faces": catalog.show_faces,
-    "list_names": catalog.list_names,
-    "show_calendar": catalog.show_calendar,
-    "list_windows": catalog.list_windows,
-    "list_resources": catalog.list_resources,
-    "list_records": cursors.list_records,
-    "show_record": cursors.show_record,
-    "put_record": cursors.put_record,
-    "list_keys": system.list_keys,
-    "make_key": system.make_key,
-    "rotate_key": system.rotate_key,
-    "revoke_key": system.revoke_key,
-    "list_webhooks": webhooks.list_hooks,
-    "make_webhook": webhooks.make_hook,
-    "show_webhook": webhooks.show_hook,
-    "remove_webhook": webhooks.remove_hook,
-    "rotate_webhook": webhooks.rotate_secret,
-    "list_deliveries": webhooks.list_deliveries,
-    "test_webhook": webhooks.send_test,
-    "list_parked": webhooks.list_parked,
-    "replay_webhook": webhooks.replay_hook,
-}
-"""By the operation's name; `dispatch.STREAMED` has the others. An operation needs an API key unless it says otherwise, and there is no other way to serve one."""
+_MODULES: Final[tuple[Any, ...]] = (
+    batches, budgets, claims, cursors, history, holds, jobs, journal, pools, sagas, search, system, tenants, webhooks, windows,
+)  # fmt: skip
+STREAMED: Final = {"events": events, "place_events": place_events, "export_tenant": export_tenant}
+"""Operations that send their answer themselves, part by part."""
+
+
+def _handler(operation: Operation) -> Handler:
+    if operation.calls:
+        return handler_of(operation)
+    (found,) = [module for module in _MODULES if operation.name in vars(module)]
+    handler: Handler = getattr(found, operation.name)
+    return handler
+
+
+HANDLERS: Final = {operation.name: _handler(operation) for operation in OPERATIONS if operation.name not in STREAMED}
+"""By the operation's name. An operation needs an API key unless it says otherwise, and there is no other way to serve one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Coroutine, Iterator
 from itertools import count
 from typing import Any
@@ -12,14 +13,18 @@ import msgspec
 import pytest
 from msgspec import inspect, structs
 
+import holdkit
+from holdkit.core.bounds import Limits
 from holdkit.operations import OPERATIONS, Operation
-from holdkit.server.dispatch import STREAMED
 from holdkit.server.rates import Bucket, Cost, cost_of
+from holdkit.server.routes import STREAMED
 from holdkit.server.settings import Rates, Requests
 from holdkit.testing import FakeClock
 from holdkit.wire.items import HoldSeats
 from tests.integration.server.test_authorization_matrix import BODIES, name_of, path_of, scene
+from tests.support.receivers import eventually
 from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
+from tests.support.watched_engine import WatchedEngine, queued
 
 FROZEN = structs.replace(
     QUICK, rates=Rates(key=1e-9, tenant=1e-9, tenant_bytes=1, refusal_delay=0.0), requests=Requests(timeout=60.0)
@@ -436,3 +441,35 @@ def test_an_operator_waits_for_no_turn_of_costly_requests(monkeypatch: pytest.Mo
         pacing.end("", began)
 
     play(work)
+
+
+def test_an_operator_finds_room_in_a_queue_that_others_of_its_tenant_have_filled() -> None:
+    """The attack: hold keys of the default tenant send batches of a thousand commands, which fill the queue again and again."""
+    engine = WatchedEngine(FakeClock(start=NOON), Limits(max_queue=10))
+
+    async def main() -> None:
+        async with await holdkit.connect_async(engine) as kernel, in_process_app(kernel, settings=FROZEN) as here:  # type: ignore[arg-type]
+            made = await here.call("POST", "/v1/keys", {"name": "flood", "scope": "hold"})
+            await here.call("POST", "/v1/pools", {"id": "p", "total": 50})
+
+            def hold(op: str) -> Coroutine[Any, Any, httpx.Response]:
+                return here.call("POST", "/v1/holds", {"pool": "p", "ttl": 60}, op=op, key=made.json()["key"])
+
+            engine.gate.clear()
+            engine.entered = threading.Semaphore(0)
+            holds = [asyncio.create_task(hold("first"))]
+            await asyncio.to_thread(engine.wait_entered)  # from now on calls are queued
+            holds += [asyncio.create_task(hold(f"more-{number}")) for number in range(10)]
+            await eventually(lambda: queued(kernel) == 10)
+            refused = await hold("late")
+            assert (refused.status_code, refused.json()["reason"]) == (503, "overloaded")
+            changes = [
+                asyncio.create_task(here.call("DELETE", f"/v1/keys/{made.json()['info']['id']}")),
+                asyncio.create_task(here.call("POST", "/v1/tenants/acme/disable", {"reason": "noise"})),
+            ]
+            await eventually(lambda: queued(kernel) == 12 or any(change.done() for change in changes))
+            engine.gate.set()
+            assert [(await change).status_code for change in changes] == [200, 200]
+            assert {(await held).status_code for held in holds} == {201}
+
+    asyncio.run(main())

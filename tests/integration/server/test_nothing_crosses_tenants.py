@@ -109,7 +109,7 @@ async def story_of_rival(
     await ask("POST", f"/v1/holds/{hold['id']}/confirm", {"token": hold["token"]}, op="b")
     await ask("POST", "/v1/batch", {"commands": [{"type": "consume", "pool": "mine"}] * 2}, op="c")
     page = await ask("GET", "/v1/journal?limit=2")
-    await ask("GET", "/v1/journal", params={"after": page["next"]})
+    await ask("GET", "/v1/journal", params={"after": page["cursor"]})
     await ask("GET", "/v1/journal?last=3")
     await ask("GET", "/v1/journal?last=500")
     end = await ask("GET", "/v1/cursor")

@@ -380,9 +380,9 @@ def test_a_refused_command_that_is_erased_keeps_no_hash_of_a_key() -> None:
     assert by_claim.entry(later).subject == GONE
     elsewhere = structs.replace(later, refused=structs.replace(asked, subject=None, legs=legs[1:]))
     assert by_claim.entry(elsewhere) is elsewhere
-    theirs = erased_claim(SECRET, "", CLAIMS + claim_id("email:bob"), 1)
+    gone = erased_claim(SECRET, "", CLAIMS + claim_id("email:bob"), 1)
     others = structs.replace(
-        later, subject=theirs, refused=structs.replace(asked, subject=theirs, legs=(AskedLeg(theirs, 1),))
+        later, subject=gone, refused=structs.replace(asked, subject=gone, legs=(AskedLeg(gone, 1),))
     )
     assert by_claim.entry(others) is others
 

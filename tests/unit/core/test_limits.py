@@ -264,7 +264,36 @@ def test_the_past_is_bounded() -> None:
     assert limits.past[-1] == PastRetention(2 * MOST_PAST - 1, 999 + 2 * MOST_PAST)
 
 
+@pytest.mark.parametrize(
+    ("steps", "past"),
+    [
+        ([(3, 20)], [(3, 10)]),
+        ([(3, 20), (5, 15)], [(3, 10)]),
+        ([(3, 20), (5, 10)], []),
+        ([(30, 20), (59, 30)], [(30, 10), (59, 20)]),
+        ([(30, 20), (60, 30)], [(60, 20)]),
+    ],
+    ids=["longer", "not longer than the one before", "as at first", "still decides", "decides nothing any more"],
+)
+def test_a_past_retention_is_kept_while_it_decides(steps: list[tuple[int, int]], past: list[tuple[int, int]]) -> None:
+    """The retention is 10 at first; each step says when it becomes what."""
+    limits, record = Limits(retention=10), None
+    for now, retention in steps:
+        record = changed_record(limits, {"retention": retention}, record, now)
+        limits = in_force(limits, record)
+    assert limits.past == tuple(PastRetention(until, retention) for until, retention in past)
+
+
 # What is stored
+
+
+def test_a_record_does_not_depend_on_the_order_of_the_changes() -> None:
+    one, other = {"max_ttl": 5, "max_legs": 3}, {"max_legs": 3, "max_ttl": 5}
+    assert changed_record(Limits(), one, None, 1) == changed_record(Limits(), other, None, 1)
+
+
+def test_limits_that_were_never_changed_have_no_version_and_no_past() -> None:
+    assert in_force(Limits(retention=5, version=7, past=(PastRetention(1, 2),)), None) == Limits(retention=5)
 
 
 def test_folding_rebuilds_them() -> None:

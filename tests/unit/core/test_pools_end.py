@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -243,4 +243,8 @@ def test_an_answer_that_lies_in_the_past_is_journaled_too(world: World) -> None:
 def test_late_overage_is_for_faces() -> None:
     with pytest.raises(InvalidRequest) as no:
         check(ConfirmHold(id="0" * 32, late_overage=True), Limits())
+    assert no.value.field == "late_overage"
+    check(ConfirmHold(id="0" * 32, late_overage=True), Limits(), faces=True)
+    with pytest.raises(InvalidRequest) as no:
+        check(ConfirmHold(id="0" * 32, late_overage=cast(Any, "yes")), Limits(), faces=True)
     assert no.value.field == "late_overage"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar, Unpack
 
@@ -17,39 +16,24 @@ from ...errors import EngineError, HoldkitError, InvalidRequest
 from ...faces.finding import Found
 from ...kernel._async.operator_verbs import AsyncOperatorVerbs
 from ...kernel.answers import record_of
-from ...kernel.context import Actor, Call, actor_text, context_of
+from ...kernel.context import Actor, Call
 from ...kernel.erasing import check_call, selector_of
 from ...kernel.group_commit import Stats
 from ...kernel.limits import LimitsInForce, changes_of
 from ...kernel.reports import StorageUsage, VerifyReport
 from ...kernel.results import Hold, Page, Record, shown_record
-from ...wire.system import ChangeLimitsBody, EraseBody, Job
-from ...wire.tenants import usage_from
-from ..answers import (
-    ServerClock,
-    claim_from,
-    limits_in,
-    pool_from,
-    read_end,
-    read_erase,
-    read_names,
-    read_record,
-    read_records,
-    read_search,
-    read_stats,
-    read_tenants,
-    read_usage,
-    read_verify,
-    record_from,
-    row_from,
-    stats_from,
-)
-from ..requests import path_of, record_path
+from ...wire.journal import CursorAnswer
+from ...wire.records import RecordAnswer, RecordNow
+from ...wire.search import SearchAnswer
+from ...wire.stats import Stats as StatsAnswer
+from ...wire.system import EraseJob, Job, VerifyJob
+from ...wire.tenants import StorageAnswer, TenantPage, usage_from
+from ..answers import ServerClock, claim_from, limits_from, pool_from, record_from, row_from, stats_from
 from ..unsupported import NotRemote, UnsupportedOfAdmin
 from .catalog import AsyncRemoteCatalog
 from .executor import AsyncRemoteExecutor
 from .journal import not_from_files
-from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
+from .transport import AsyncRemoteCalls, AsyncTransport
 
 R = TypeVar("R")
 
@@ -70,20 +54,19 @@ class AsyncRemoteRecords(AsyncRemoteCalls):
 
     async def get(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
         """Return one record, or None."""
-        no_transaction(tx)
+        named = checked_text(kind, "kind", 64), checked_text(id, "id", 512)
         try:
-            answer = await self._get(record_path(kind, id))
+            found: RecordNow = await self._do("show_record", *named, tx=tx)
         except InvalidRequest as missing:
             if missing.code != "record_not_found":
                 raise
             return None
-        document = read_record(answer.content).record
-        return None if document is None else shown_record(record_from(document))
+        return None if found.record is None else shown_record(record_from(found.record))
 
     async def list(self, kind: str, *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[Record]:
         """Return the records of a kind in order of id."""
-        no_transaction(tx)
-        page = await self._pages("/v1/records", read_records, limit, after=after, kind=checked_text(kind, "kind", 64))
+        named = checked_text(kind, "kind", 64)
+        page: Page[RecordAnswer] = await self._pages("list_records", limit=limit, after=after, kind=named, tx=tx)
         return Page([shown_record(record_from(one)) for one in page], next=page.next)
 
 
@@ -117,8 +100,8 @@ class AsyncRemoteAdmin(AsyncRemoteCalls, AsyncOperatorVerbs, UnsupportedOfAdmin)
         now and then. If the wait is interrupted, or `progress` raises, the job is cancelled.
         """
         not_from_files(archive)
-        job = read_verify((await self._transport.ask("POST", "/v1/verify", op=retry_key())).content)
-        found = await self._result(job, read_verify, progress, "verification")
+        job: VerifyJob = await self._do("verify")
+        found = await self._result("verify", job, progress, "verification")
         return VerifyReport(
             tuple(found.found), {int(lane): last for lane, last in found.sealed.items() if lane.isdecimal()}
         )
@@ -143,22 +126,19 @@ class AsyncRemoteAdmin(AsyncRemoteCalls, AsyncOperatorVerbs, UnsupportedOfAdmin)
             raise NotRemote("archive", "the files are beside the data: start the server with --archive DIR")
         selector_of(by, value, "")
         check_call(call)
-        said = context_of(call)
         flag(dry_run, "dry_run")
-        body = EraseBody(by=by, value=value, dry_run=dry_run, actor=said.actor, correlation_id=said.correlation_id,
-                         reason=said.reason)  # fmt: skip
-        job = read_erase((await self._transport.ask("POST", "/v1/erase", body)).content)
-        return (await self._result(job, read_erase, progress, "erasure")).erased
+        job: EraseJob = await self._do("erase", by=by, value=value, dry_run=dry_run, call=call)
+        return (await self._result("erase", job, progress, "erasure")).erased
 
-    async def _result(self, job: Job[R], read: Callable[[bytes], Job[R]], progress: Progress | None, what: str) -> R:
+    async def _result(self, operation: str, job: Job[R], progress: Progress | None, what: str) -> R:
         """The result of a job, once it has ended; cancels it if the wait is interrupted."""
         try:
-            job = await self._ended(job, read, progress)
+            job = await self._ended(operation, job, progress)
         except HoldkitError:
             raise
         except BaseException:
             with suppress(HoldkitError):
-                await self._transport.ask("DELETE", path_of("jobs", job.id))
+                await self._ask("cancel_job", job.id)
             raise
         if job.result is None:
             why = f"was {job.state}" if job.problem is None else f"failed: {job.problem.detail}"
@@ -168,12 +148,13 @@ class AsyncRemoteAdmin(AsyncRemoteCalls, AsyncOperatorVerbs, UnsupportedOfAdmin)
     async def stats(self) -> Stats:
         """Return what the group commit of the server's process has done since its start, and the generation of the journal, which a
         promotion, a restore or an import changes. `GET /v1/stats` has the server's other counters."""
-        answer = await self._transport.ask("GET", "/v1/stats")
-        return stats_from(read_stats(answer.content), read_end((await self._get("/v1/cursor")).content).generation)
+        found: StatsAnswer = await self._do("stats")
+        end: CursorAnswer = await self._do("cursor")
+        return stats_from(found, end.generation)
 
     async def limits(self) -> LimitsInForce:
         """Return the limits that are stored with the data: for keys of the default tenant."""
-        return limits_in(await self._transport.ask("GET", "/v1/limits"))
+        return limits_from(await self._do("show_limits"))
 
     async def change_limits(
         self,
@@ -188,34 +169,28 @@ class AsyncRemoteAdmin(AsyncRemoteCalls, AsyncOperatorVerbs, UnsupportedOfAdmin)
         """Change limits that are stored with the data: for admins of the default tenant. Every process obeys them
         from its next batch on; a lowered limit cancels nothing. Intervals are written like a ttl."""
         changes = {name: value / SECOND if name in SPANS else value for name, value in changes_of(limits).items()}
-        body = ChangeLimitsBody(
-            limits=changes,
-            if_version=if_version,
-            actor=None if actor is None else actor_text(actor),
-            correlation_id=correlation_id,
-            reason=reason,
-        )
-        return limits_in(await self._transport.ask("POST", "/v1/limits", body, op=retry_key(op)))
+        call = Call(actor=actor, correlation_id=correlation_id, reason=reason, op=op)
+        return limits_from(await self._do("change_limits", limits=changes, if_version=if_version, call=call))
 
     async def tenants(self, *, after: str | None = None, limit: int = 100) -> Page[str]:
         """Return the names of the tenants that have pools or API keys, in order: for keys of the default tenant, which has no name
         and is not listed."""
-        page = read_tenants((await self._get("/v1/tenants", after=after, limit=limit)).content)
+        page: TenantPage = await self._do("list_tenants", after=after, limit=limit)
         return Page([tenant.name for tenant in page.items], next=page.next)
 
     async def usage(self) -> StorageUsage:
         """Return what the key's tenant has stored: rows and bytes."""
-        return usage_from(read_usage((await self._get("/v1/usage")).content).usage)
+        found: StorageAnswer = await self._do("usage")
+        return usage_from(found.usage)
 
     async def entities(self, prefix: str = "", *, after: str | None = None, limit: int = 100) -> Page[str]:
         """Return the names of the entities that holds were placed or confirmed for, in order."""
-        return await self._pages("/v1/entities", read_names, limit, after=after, prefix=prefix)
+        return await self._pages("list_entities", limit=limit, after=after, prefix=prefix)
 
     async def search(self, text: str, *, limit: int = 10) -> Found:
         """Find a text in everything that has a name: pools, holds, entities, accounts, claims and items, up to `limit` of each, as far
         as the API key may see them."""
-        query = checked_text(text, "text", 512)
-        found = read_search((await self._get("/v1/search", q=query, limit=limit)).content)
+        found: SearchAnswer = await self._do("search", q=checked_text(text, "text", 512), limit=limit)
         return Found(
             pools=[pool_from(one) for one in found.pools],
             holds=[Hold(row_from(one)) for one in found.holds],

@@ -17,8 +17,8 @@ from ...kernel.normalise import Legs
 from ...kernel.pool import Pool
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
-from ...wire.budgets import BudgetAnswer, BudgetConfirm, BudgetResize, BudgetSet
-from ..answers import ServerClock, allowance_body, pool_in, read_budget_set, read_usages, usage_from
+from ...wire.budgets import BudgetAnswer, BudgetConfirm, UsagePage
+from ..answers import ServerClock, allowance_body, pool_in, usage_from
 from ..requests import USE_THE_BUDGET, path_of, verb_json
 from .executor import AsyncRemoteExecutor
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction
@@ -53,7 +53,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         verb, field = ("hold", "estimate") if isinstance(command, PlaceHold) else ("consume", "actual")
         body = verb_json(command) | {"client": client, field: _spent(amounts)}
         del body["legs"]
-        return await self.executor.send(self._path(verb), body, command.op, undo)
+        return await self.executor.send(path_of(f"budget_{verb}", self.name), body, command.op, undo)
 
     async def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as `AsyncBudgetSetPort` has it)
         """Not available: only the server knows the windows of the set and their totals."""
@@ -83,18 +83,19 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
             **self._request_fields(call),
         )
         return hold_of(
-            await self.executor.send(self._path("confirm"), fields, call.get("op"), shielded=shielded), token
+            await self.executor.send(path_of("budget_confirm", self.name), fields, call.get("op"), shielded=shielded),
+            token,
         )
 
     async def usage(self, client: str) -> list[Usage]:
         """What a client has used of each current window."""
-        answer = await self._get(self._path("usage"), client=client)
-        return [usage_from(document) for document in read_usages(answer.content).items]
+        page: UsagePage = await self._do("budget_usage", self.name, client=client)
+        return [usage_from(document) for document in page.items]
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
         """Another total for the current window."""
-        body = BudgetResize(client=client, budget=budget, total=total, per=per)
-        return pool_in(await self._post(self._path("resize"), body, call))
+        asked: dict[str, Any] = {"client": client, "budget": budget, "total": total, "per": per}
+        return pool_in(await self._ask("budget_resize", self.name, call=call, **asked))
 
     async def define(self, budgets: Mapping[str, Allowance | tuple[Allowance, ...]]) -> None:
         """Define the set."""
@@ -102,14 +103,11 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
             budget: [allowance_body(one) for one in (given if isinstance(given, tuple | list) else (given,))]
             for budget, given in budgets.items()
         }
-        await self._transport.ask("PUT", path_of("budgets", self.name), BudgetSet(budgets=listed))
+        await self._ask("put_budget", self.name, budgets=listed)
 
     async def definition(self) -> BudgetAnswer:
         """The set as it is defined."""
-        return read_budget_set((await self._get(path_of("budgets", self.name))).content)
-
-    def _path(self, verb: str) -> str:
-        return path_of("budgets", self.name, verb)
+        return await self._do("show_budget", self.name)
 
 
 class AsyncRemoteBudget(AsyncBudget):

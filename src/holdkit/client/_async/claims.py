@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Unpack, overload
 
-import httpx
-
 from ...core.commands import Ttl
 from ...core.keyed import CLAIMS, claim_id
 from ...core.validation import invalid
@@ -14,10 +12,10 @@ from ...faces.claim import Claim
 from ...faces.keys import claim, claim_pool, key_of
 from ...kernel.context import Call, CallWithoutReason, check_reason
 from ...kernel.results import Hold, Page
-from ...wire.claims import FreeClaim, NewClaim
-from ..answers import claim_from, read_claim, read_claims
-from ..requests import duration, path_of
-from .transport import AsyncRemoteCalls, no_transaction
+from ...wire.claims import ClaimPage
+from ..answers import claim_from
+from ..requests import duration
+from .transport import AsyncRemoteCalls
 
 
 class AsyncRemoteClaims(AsyncRemoteCalls):
@@ -35,15 +33,18 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
     ) -> Hold:
         """Hold the key `type:value`, for one second to `max_claim_ttl`. Raises `AlreadyClaimed`, with the claim's id and its
         remaining time; the same `token` gets the same hold while it is held."""
-        body = NewClaim(type=type, value=value, ttl=duration(ttl), token=token, metadata=metadata)
-        return await self._change("/v1/claims", body, call, token, (claim(type, value),))
+        return await self._hold(
+            "claim", type=type, value=value, ttl=duration(ttl), token=token, metadata=metadata, call=call,
+            request=(claim(type, value),),
+        )  # fmt: skip
 
     async def free(self, type: str, value: str, *, reason: str, **call: Unpack[CallWithoutReason]) -> Claim:
         """Free a confirmed key, by its name. Raises `NotConfirmed` if it is not confirmed. Needs an admin key."""
         key_of(type, value)
         check_reason(reason)
-        body = FreeClaim(type=type, value=value, reason=reason)
-        return self._claim_of(await self._post("/v1/claims/free", body, {**call, "reason": reason}))
+        around: Call = {**call, "reason": reason}
+        answer = await self._ask("free_claim", type=type, value=value, call=around)
+        return claim_from(self._heard("free_claim", answer), self._clock)
 
     @overload
     async def get(self, type: str, value: str, *, tx: Any = None) -> Claim | None: ...
@@ -53,12 +54,11 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
         self, type: str | None = None, value: str | None = None, *, id: str | None = None, tx: Any = None
     ) -> Claim | None:
         """Return the claim of a key, by type and value or by the claim's id, in its present or last life; None if there is none."""
-        no_transaction(tx)
         if (id is None) == (type is None and value is None):
             raise invalid("id", "id_required", "give a type and a value, or id=")
         named = claim_id(key_of(type, value)) if id is None else claim_pool(id).removeprefix(CLAIMS)
         try:
-            return self._claim_of(await self._get(path_of("claims", named)))
+            return claim_from(self._heard("show_claim", await self._ask("show_claim", named, tx=tx)), self._clock)
         except InvalidRequest as missing:
             if missing.code != "claim_not_found":
                 raise
@@ -69,21 +69,14 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
         found = await self.get(type, value, tx=tx)
         return found is not None and found.taken
 
-    def _claim_of(self, answer: httpx.Response) -> Claim:
-        document = read_claim(answer.content)
-        self._clock.observe(document.server_time, answer)
-        return claim_from(document, self._clock)
-
     async def list(
         self, *, entity: str | None = None, after: str | None = None, limit: int = 100, tx: Any = None
     ) -> Page[Claim]:
         """Return every claim that is stored, in its present or last life, or the confirmed ones of an entity, in order of id."""
-        no_transaction(tx)
         page: Page[Claim] = Page(next=after or None)
         while True:
-            answer = await self._get("/v1/claims", after=page.next, limit=limit - len(page), entity=entity)
-            document = read_claims(answer.content)
-            self._clock.observe(document.server_time, answer)
+            asked: dict[str, Any] = {"after": page.next, "limit": limit - len(page), "entity": entity, "tx": tx}
+            document: ClaimPage = self._heard("list_claims", await self._ask("list_claims", **asked))
             page += [claim_from(item, self._clock) for item in document.items]
             page.next = document.next
             if page.next is None or len(page) >= limit:

@@ -11,17 +11,10 @@ from ...core.bounds import Limits
 from ...core.command_kinds import PoolCommand
 from ...core.commands import (
     AnyCommand,
-    ArchivePool,
-    Consume,
     CreatePool,
     JoinLine,
     LeaveLine,
-    LimitPool,
-    PlaceHold,
     PutRecord,
-    RemovePool,
-    ReturnToPool,
-    UnarchivePool,
 )
 from ...core.model import MAX_SLOT, Key, Pool, Slot, StoredHold
 from ...core.outcomes import Receipt
@@ -30,22 +23,19 @@ from ...engines.clocks import steady
 from ...engines.deadlines import at_most
 from ...errors import HoldkitError, HoldNotFound, HoldRetired
 from ...kernel._async.blocking import FAILURES
+from ...kernel.context import Call
 from ...kernel.normalise import combined, original_of
 from ...kernel.queued_calls import Undo
 from ...kernel.workers import AsyncSignal, AsyncWork, AsyncWorker
 from ...wire.fields import Body
 from ...wire.holds import Leave
-from ...wire.windows import ReadWindows
+from ...wire.journal import EntryPage
+from ...wire.records import RecordNow
+from ...wire.windows import WindowAnswer, WindowList
 from ..answers import (
     ServerClock,
     durability_of,
     pool_in,
-    read_entries,
-    read_hold,
-    read_record,
-    read_time,
-    read_window,
-    read_windows,
     receipt_from,
     record_from,
     row_from,
@@ -54,7 +44,7 @@ from ..answers import (
 )
 from ..cancelling import AsyncFinisher
 from ..problems import NotAdmitted
-from ..requests import path_of, record_body, record_path, verb_json, verb_of, window_json
+from ..requests import OPERATION, path_of, verb_json, verb_of, window_json
 from ..stream import StreamHandle
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
 
@@ -66,7 +56,13 @@ STREAM: Final = 20.0
 """Seconds for which a stream may say nothing."""
 ENDS: Final = (b"event: offered", b"event: ended", b"event: bye")
 """What the stream of a place ends with."""
-HOLD_PATHS: Final[dict[type[AnyCommand], str]] = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
+
+
+def named(command: AnyCommand) -> tuple[str, ...]:
+    """What the path of a command's operation names: a hold, a pool, or nothing."""
+    if isinstance(command, JoinLine):
+        return (command.legs[0].pool,)
+    return () if command.names == "legs" or isinstance(command, CreatePool) else (getattr(command, "id", ""),)
 
 
 class AsyncRemoteWaiter:
@@ -83,8 +79,9 @@ class AsyncRemoteWaiter:
         before: its place stands for a while, and a server that is restarted is soon back."""
         until = steady() + seconds
         try:
-            path = path_of("holds", self._key[1], "place/events")
-            stream = self._transport.stream(path, {}, None, self._handle, read=min(seconds, STREAM))
+            stream = self._transport.stream(
+                path_of("place_events", self._key[1]), {}, None, self._handle, read=min(seconds, STREAM)
+            )
             async with stream as packets:
                 async for packet in packets:
                     if any(word in packet for word in ENDS) or steady() >= until:
@@ -146,49 +143,35 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
             return await self._record(command)
         if isinstance(command, LeaveLine):
             return await self._leave(command)
-        id: str = getattr(command, "id", "")
-        if isinstance(command, JoinLine):
-            path = path_of("pools", command.legs[0].pool, "line")
-        else:
-            path = HOLD_PATHS.get(type(command)) or path_of("holds", id, verb_of(command))
+        path = path_of(verb_of(command), *named(command))
         return await self.send(path, verb_json(command), command.op, undo, shielded=shielded)
 
     async def _leave(self, command: LeaveLine) -> Receipt:
         correlation = None if command.correlation_id is None else str(command.correlation_id)
         body = Leave(token=command.token, placed_op=command.placed_op, actor=command.actor, correlation_id=correlation)
-        return await self._changed(path_of("holds", command.id, "leave"), body, None)
+        return await self._changed(path_of("leave", command.id), body, None)
 
     async def _pool(self, command: PoolCommand) -> Receipt:
-        op, body = retry_key(command.op), verb_json(command)
-        if isinstance(command, CreatePool):
-            answer = await self._transport.ask("POST", "/v1/pools", body | {"id": command.id}, op=op)
-        elif isinstance(command, RemovePool):
-            answer = await self._transport.ask("DELETE", path_of("pools", command.id), body, op=op)
-        elif isinstance(command, ArchivePool | UnarchivePool):
-            verb = verb_of(command).removesuffix("_pool")
-            answer = await self._transport.ask("POST", path_of("pools", command.id, verb), body, op=op)
-        elif isinstance(command, ReturnToPool):
-            answer = await self._transport.ask("POST", path_of("pools", command.id, "free"), body, op=op)
-        else:
-            version = getattr(command, "if_version", None)
-            headers = {} if version is None else {"If-Match": f'"{version}.0"'}
-            path = path_of("pools", command.id, "per_account" if isinstance(command, LimitPool) else None)
-            answer = await self._transport.ask("PUT", path, body, op=op, headers=headers)
+        operation = OPERATION[verb_of(command)]
+        version = getattr(command, "if_version", None)
+        headers = {} if version is None else {"If-Match": f'"{version}.0"'}
+        path, op = path_of(operation.name, *named(command)), retry_key(command.op)
+        answer = await self._transport.ask(operation.method, path, verb_json(command), op=op, headers=headers)
         pool = pool_in(answer)
         return Receipt(slot=self.now(), pool=pool.raw, replayed=pool.replayed)
 
     async def _record(self, command: PutRecord) -> Receipt:
-        path, op = record_path(command.kind, command.id), retry_key(command.op)
-        answer = await self._transport.ask("PUT", path, record_body(command), op=op)
-        document = read_record(answer.content).record
-        record = None if document is None else record_from(document)
-        return Receipt(slot=self.now(), record=record, replayed=document is not None and document.replayed)
+        call = Call(op=command.op, actor=command.actor, correlation_id=command.correlation_id, reason=command.reason)
+        done: RecordNow = await self._do(
+            "put_record", command.kind, command.id, body=command.body, if_version=command.if_version, call=call
+        )
+        record = None if done.record is None else record_from(done.record)
+        return Receipt(slot=self.now(), record=record, replayed=record is not None and record.replayed)
 
     async def _window(self, command: AnyCommand, original: AnyCommand | None) -> Receipt:
         body = {"commands": [window_json(command)]} | ({} if original is None else {"original": window_json(original)})
-        answer = await self._transport.ask("POST", "/v1/windows", body, op=retry_key(command.op))
-        document = read_window(answer.content)
-        self._clock.observe(document.server_time, answer)
+        answer = await self._transport.ask("POST", path_of("windows"), body, op=retry_key(command.op))
+        document: WindowAnswer = self._heard("windows", answer)
         if document.hold is not None:
             return receipt_from(document.hold, durability_of(answer), document.decided)
         pool = None if document.pool is None else stored_pool(document.pool)
@@ -201,7 +184,7 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
             await self.execute(commands[0], faces=True)
             return
         body = {"commands": [window_json(command) for command in commands]}
-        await self._transport.ask("POST", "/v1/windows", body)
+        await self._transport.ask("POST", path_of("windows"), body)
 
     async def send(
         self,
@@ -217,49 +200,39 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
 
     async def _changed(self, path: str, body: dict[str, Any] | Body, op: str | None) -> Receipt:
         answer = await self._transport.ask("POST", path, body, op=retry_key(op))
-        document = read_hold(answer.content)
-        self._clock.observe(document.server_time, answer)
-        return receipt_from(document, durability_of(answer))
+        return receipt_from(self._heard("show_hold", answer), durability_of(answer))
 
     async def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
         """Pools by window as they are now, in the order asked."""
         no_transaction(tx)
         if not keys:
             return []
-        asked = ReadWindows(pools=[id for _, id in keys], durable=durable)
-        answer = await self._transport.ask("POST", "/v1/windows/read", asked)
-        page = read_windows(answer.content)
-        self._clock.observe(page.server_time, answer)
+        answer = await self._ask("read_windows", pools=[id for _, id in keys], durable=durable)
+        page: WindowList = self._heard("read_windows", answer)
         return [None if document is None else stored_pool(document) for document in page.items]
 
     async def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
         """A hold as it is now."""
-        no_transaction(tx)
         try:
-            answer = await self._get(path_of("holds", key[1]))
+            return row_from(await self._do("show_hold", key[1], tx=tx))
         except (HoldNotFound, HoldRetired):
             return None
-        return row_from(read_hold(answer.content))
 
     async def forced(self, key: Key) -> bool:
         """Whether a hold was last changed by force."""
-        answer = await self._get(path_of("holds", key[1], "history"))
-        entries = [entry for entry in read_entries(answer.content).items if not entry.part]
+        page: EntryPage = await self._do("hold_history", key[1])
+        entries = [entry for entry in page.items if not entry.part]
         return bool(entries) and entries[-1].forced
 
     async def clock(self) -> Slot:
         """The server's clock; asked for once, then known from every answer."""
         if not self._clock.known:
-            self._note_time(await self._get("/v1/whoami"))
+            self._heard("whoami", await self._ask("whoami"))
         return self.now()
 
     def now(self) -> Slot:
         """The server's clock, as far as its answers tell."""
         return self._clock()
-
-    def _note_time(self, answer: httpx.Response) -> None:
-        """Learn the server's time from an answer."""
-        self._clock.observe(read_time(answer.content).server_time, answer)
 
     async def watch_line(self, hold: StoredHold) -> AsyncRemoteWaiter:
         """Tell a blocked call what becomes of its hold."""

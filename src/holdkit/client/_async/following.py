@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 
@@ -17,8 +17,8 @@ from ...kernel.follower_state import CursorOwnership, SavedCursor, advice_of, cu
 from ...kernel.journal import JournalEntry
 from ...kernel.pages import decode_cursor, encode_cursor
 from ...kernel.workers import AsyncSignal
-from ...wire.journal import SEALED, EntryAnswer, MoveCursor
-from ..answers import ServerClock, entry_from, read_cursor, read_end, read_entries, slot_of
+from ...wire.journal import SEALED, CursorAnswer, EntryAnswer, EntryPage, KeptCursor, MoveCursor
+from ..answers import ServerClock, entry_from, slot_of
 from ..problems import LONGEST_PAUSE, NotAdmitted
 from ..requests import path_of
 from ..stream import LocalState, StreamCursor, StreamHandle
@@ -54,7 +54,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         self.cursor, self.handle = StreamCursor(after), StreamHandle()
         self._name, self._ownership = name, CursorOwnership()
         self._kept, self._local = after, local or LocalState()
-        self._whose = {"all_tenants": "true"} if of_all else {}
+        self._whose: dict[str, Any] = {"all_tenants": "true"} if of_all else {}
         self._generation = ""
         """The generation of the journal in which the cursor under our name was made."""
 
@@ -98,13 +98,11 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
 
     async def _find(self, name: str) -> SavedCursor | None:
         try:
-            answer = await self._get(path_of("cursors", name), **self._whose)
+            found: KeptCursor = self._heard("show_cursor", await self._ask("show_cursor", name, **self._whose))
         except InvalidRequest as missing:
             if missing.code != "cursor_not_found":
                 raise
             return None
-        found = read_cursor(answer.content)
-        self._clock.observe(found.server_time, answer)
         self._generation = found.generation
         return SavedCursor(found.cursor, found.follower, found.version, slot_of(found.at))
 
@@ -147,11 +145,11 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         return entries
 
     async def _page(self) -> list[EntryAnswer]:
-        answer = await self._get("/v1/journal", limit=PAGE, after=self.cursor.cursor, durable="true", **self._whose)
-        items = read_entries(answer.content).items
-        if items:
-            await self._note(items[-1].cursor)
-        return items
+        asked: dict[str, Any] = {"limit": PAGE, "after": self.cursor.cursor, "durable": "true", **self._whose}
+        page: EntryPage = await self._do("journal", **asked)
+        if page.items:
+            await self._note(page.items[-1].cursor)
+        return page.items
 
     async def _begin_stream(self) -> None:
         """The journal is empty: the stream begins at its end, unless an entry was written meanwhile."""
@@ -165,7 +163,9 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         begun = False
         self.cursor.restart()
         try:
-            async with self._transport.stream("/v1/events", self._whose, self.cursor.cursor, self.handle) as packets:
+            async with self._transport.stream(
+                path_of("events"), self._whose, self.cursor.cursor, self.handle
+            ) as packets:
                 begun = True
                 yield packets
         except httpx.HTTPError:
@@ -177,7 +177,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
             yield _nothing()
             await self._transport.rest(min(full.retry_after, LONGEST_PAUSE))
         if not self._is_closed():
-            await self._get("/readyz")
+            await self._ask("readyz")
 
     async def _keep(self) -> None:
         """Store the cursor of a named follower that has moved, so that what it has read does not come again. If that
@@ -201,17 +201,21 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
     async def _put(self, name: str) -> int:
         ownership = self._ownership
         body = MoveCursor(cursor=self.cursor.cursor or "", if_version=ownership.version, follower=ownership.follower)
-        answer = await self._transport.ask("PUT", path_of("cursors", name), body, op=retry_key(), params=self._whose)
-        return read_cursor(answer.content).version
+        answer = await self._transport.ask(
+            "PUT", path_of("move_cursor", name), body, op=retry_key(), params=self._whose
+        )
+        kept: KeptCursor = self._read("move_cursor", answer)
+        return kept.version
 
     async def end(self, back: int = 0) -> str:
         """A cursor after everything that is in the journal now, or that many entries earlier in each lane."""
-        answer = await self._get("/v1/cursor", back=back)
-        return read_end(answer.content).cursor
+        end: CursorAnswer = await self._do("cursor", back=back)
+        return end.cursor
 
     async def generation(self) -> str:
         """The present generation of the server's journal."""
-        return read_end((await self._get("/v1/cursor")).content).generation
+        end: CursorAnswer = await self._do("cursor")
+        return end.generation
 
     @property
     def closed(self) -> bool:

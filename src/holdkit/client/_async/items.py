@@ -7,10 +7,9 @@ from typing import Any, Unpack
 
 from ...core.commands import Ttl
 from ...faces.keys import Item, item_legs, item_name, listed
-from ...kernel.context import Call, CallWithoutReason
+from ...kernel.context import Call, CallWithoutReason, check_reason
 from ...kernel.results import Hold, Page
-from ...wire.items import AddItems, ConfirmItems, FreeItems, HoldItems, ReadItems, ReleaseItems
-from ..answers import read_item_page, read_items
+from ...wire.items import ItemList, ItemPage
 from ..requests import seconds
 from .transport import AsyncRemoteCalls, no_transaction
 
@@ -20,8 +19,7 @@ class AsyncRemoteItems(AsyncRemoteCalls):
 
     async def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Create items, all or none, as available; those that exist stay as they are. Needs an admin key."""
-        body = AddItems(ids=distinct(ids), **self._request_fields(call))
-        await self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
+        await self._ask("add_items", ids=distinct(ids), call=call)
 
     async def hold(
         self,
@@ -34,17 +32,16 @@ class AsyncRemoteItems(AsyncRemoteCalls):
     ) -> Hold:
         """Hold all of these items or none. Raises `ItemsTaken`, which names those that others have. The same `token` gets its
         hold on exactly these items again while it is held."""
-        body = HoldItems(ids=distinct(ids), ttl=seconds(ttl), token=token, metadata=metadata)
-        return await self._change("/v1/items/hold", body, call, token)
+        asked: dict[str, Any] = {"ids": distinct(ids), "ttl": seconds(ttl), "metadata": metadata}
+        return await self._hold("hold_items", token=token, call=call, **asked)
 
     async def confirm(self, ids: Iterable[str], *, token: str, entity: str | None = None, **call: Unpack[Call]) -> Hold:
         """Confirm the hold that has exactly these items, for a caller that knows only these and the token."""
-        body = ConfirmItems(ids=distinct(ids), token=token, entity=entity)
-        return await self._change("/v1/items/confirm", body, call, token)
+        return await self._hold("confirm_items", ids=distinct(ids), token=token, entity=entity, call=call)
 
     async def release(self, ids: Iterable[str], *, token: str, **call: Unpack[Call]) -> Hold:
         """Release the hold that has exactly these items; takes what `confirm` takes."""
-        return await self._change("/v1/items/release", ReleaseItems(ids=distinct(ids), token=token), call, token)
+        return await self._hold("release_items", ids=distinct(ids), token=token, call=call)
 
     async def get(self, ids: Iterable[str], *, token: str | None = None, tx: Any = None) -> list[Item]:
         """Return these items in the order given, each with the hold that has it; with `token=`, whether it is `yours`."""
@@ -52,18 +49,18 @@ class AsyncRemoteItems(AsyncRemoteCalls):
         names = listed(ids)
         if not names:
             return []
-        answer = await self._transport.ask("POST", "/v1/items/get", ReadItems(ids=names, token=token))
-        return read_items(answer.content).items
+        found: ItemList = await self._do("show_items", ids=names, token=token)
+        return found.items
 
     async def free(self, ids: Iterable[str], *, reason: str, **call: Unpack[CallWithoutReason]) -> None:
         """Make confirmed items available again, all of these or none; needs an admin key."""
+        check_reason(reason)
         around: Call = {**call, "reason": reason}
-        await self._post("/v1/items/free", FreeItems(ids=distinct(ids), reason=reason), around)
+        await self._ask("free_items", ids=distinct(ids), call=around)
 
     async def list(self, prefix: str = "", *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[Item]:
         """Return the items whose ids begin with `prefix`, in order of id."""
-        no_transaction(tx)
-        page = read_item_page((await self._get("/v1/items", prefix=prefix, after=after or "", limit=limit)).content)
+        page: ItemPage = await self._do("list_items", prefix=prefix, after=after or "", limit=limit, tx=tx)
         return Page(page.items, next=page.next)
 
 

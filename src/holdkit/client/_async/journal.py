@@ -11,9 +11,8 @@ from ...kernel._async.background import AsyncSubscription
 from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
 from ...kernel.journal import Tenants, check_listener, of_all
 from ...kernel.results import JournalEntry, JournalPage
-from ...wire.journal import SEALED
-from ..answers import ServerClock, entry_from, read_entries
-from ..requests import path_of
+from ...wire.journal import SEALED, EntryPage
+from ..answers import ServerClock, entry_from
 from ..stream import LocalState
 from ..unsupported import NotRemote
 from .executor import AsyncRemoteExecutor
@@ -43,11 +42,11 @@ class AsyncRemoteJournal(AsyncRemoteCalls):
     ) -> JournalPage[JournalEntry]:
         """Return entries that match, newest first, or oldest first after a cursor. To read the next page, pass `next` in the same
         direction. Raises `CursorLost`. `include_reserved` works as in `list`."""
-        page = read_entries((await self._get(
-            "/v1/journal", action=action, subject=subject, actor=actor, correlation_id=correlation_id, before=before,
+        page: EntryPage = await self._do(
+            "journal", action=action, subject=subject, actor=actor, correlation_id=correlation_id, before=before,
             after=after, limit=limit, all_tenants=True if of_all(tenant) else None,
             order="newest" if after is None else None, include_reserved=include_reserved or None,
-        )).content)  # fmt: skip
+        )  # fmt: skip
         return JournalPage(map(entry_from, page.items), next=page.next, cursor=page.cursor)
 
     async def history(
@@ -56,8 +55,7 @@ class AsyncRemoteJournal(AsyncRemoteCalls):
         """Return up to `limit` entries of the history of a pool, by its id, in journal order, after a cursor: with those of its holds.
         (`remote.history(hold)` is the history of a hold.) Raises `CursorLost`."""
         not_from_files(archive)
-        path = path_of("pools", text(subject, "subject", 512), "history")
-        return await self._entry_pages(path, limit, after)
+        return await self._entry_pages("pool_history", text(subject, "subject", 512), limit=limit, after=after)
 
     async def cursor(self, *, back: int = 0) -> str:
         """Return a cursor after everything that is in the journal now; with `back`, after that many entries fewer in each lane:
@@ -102,7 +100,7 @@ class AsyncRemoteJournal(AsyncRemoteCalls):
         """
         check_listener(action, callback)
         if of_all(tenant):
-            await self._get("/v1/tenants", limit=1)  # refused here, not in the background
+            await self._ask("list_tenants", limit=1)  # refused here, not in the background
         listener = AsyncRemoteSource(self._follower(await self.cursor(), None, tenant))
         return AsyncSubscription(listener, self._executor.start_worker, action, callback)
 
@@ -124,7 +122,7 @@ class AsyncRemoteJournal(AsyncRemoteCalls):
         `CursorLost`. `tenant=ALL`, with a key of the default tenant: those of all tenants. `include_reserved`, with a key of scope
         admin of the default tenant: also the changes of API keys, tenants and webhooks."""
         return await self._entry_pages(
-            "/v1/journal", limit, after, all_tenants=True if of_all(tenant) else None,
+            "journal", limit=limit, after=after, all_tenants=True if of_all(tenant) else None,
             include_reserved=include_reserved or None,
         )  # fmt: skip
 

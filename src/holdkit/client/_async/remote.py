@@ -32,11 +32,11 @@ from ...kernel.normalise import What
 from ...kernel.one_line import line
 from ...kernel.prepare import prepared
 from ...kernel.workers import GRACE
-from ...wire.batches import CommandAnswer
+from ...wire.batches import BatchAnswer, CommandAnswer
 from ...wire.problems import Facts
-from ..answers import ServerClock, durability_of, hold_from, pool_from, read_batch
+from ..answers import ServerClock, durability_of, hold_from, pool_from
 from ..problems import Policy, refusal_from
-from ..requests import command_json
+from ..requests import command_json, path_of
 from ..unsupported import UnsupportedOfKernel
 from .admin import AsyncRemoteAdmin
 from .budgets import AsyncRemoteBudget, AsyncRemoteBudgetSet
@@ -65,12 +65,12 @@ class AsyncRemoteVerbs(AsyncRemoteReads, AsyncVerbs):
             return []
         body = {"commands": [command_json(command) for command in listed], "atomic": atomic}
         try:
-            answer = await self._transport.ask("POST", "/v1/batch", body, op=retry_key(op))
+            answer = await self._transport.ask("POST", path_of("batch"), body, op=retry_key(op))
         except OperationConflict as used:  # the key of the whole batch
             return outcomes_of([used for _ in listed], atomic=atomic, op=used.subject)
-        answers = read_batch(answer.content).answers
+        done: BatchAnswer = self._read("batch", answer)
         survives = durability_of(answer)
-        read = [_answer(command, document, survives) for command, document in zip(listed, answers, strict=True)]
+        read = [_answer(command, document, survives) for command, document in zip(listed, done.answers, strict=True)]
         return outcomes_of(read, atomic=atomic, op=op)
 
 
@@ -99,7 +99,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def claims(self) -> AsyncRemoteClaims:
-        """Keys that only one holder can have: an email address, a user name."""
+        """Keys that only one holder can have: an email path_of, a user name."""
         return AsyncRemoteClaims(self._transport, self._clock)
 
     @cached_property

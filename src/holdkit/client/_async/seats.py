@@ -14,11 +14,10 @@ from ...faces.keys import listed
 from ...faces.seating import Seat, Together, checked_seat
 from ...kernel.context import Call
 from ...kernel.results import Hold
-from ...wire.items import AddSeats, HoldSeats, NewSeat, RemoveSeats
-from ..answers import read_seats
+from ...wire.items import NewSeat, SeatPage
 from ..requests import seconds
 from .items import distinct
-from .transport import AsyncRemoteCalls, no_transaction
+from .transport import AsyncRemoteCalls
 
 
 class AsyncRemoteSeats(AsyncRemoteCalls):
@@ -28,9 +27,8 @@ class AsyncRemoteSeats(AsyncRemoteCalls):
         """Create the items that are missing, then put the seats into the maps of their sections. A seat that is in its map
         already gets this place instead. Needs an admin key."""
         places = [NewSeat(*astuple(checked_seat(seat))) for seat in listed(seats, "seats", "Seat objects")]
-        body = AddSeats(seats=places, **self._request_fields(call))
-        distinct([seat.id for seat in body.seats])
-        await self._transport.ask("POST", "/v1/seats", body, op=call.get("op"))  # adding twice is adding once
+        distinct([seat.id for seat in places])
+        await self._ask("add_seats", seats=places, call=call)
 
     async def hold(
         self,
@@ -47,32 +45,24 @@ class AsyncRemoteSeats(AsyncRemoteCalls):
         """Hold the best `count` free seats of a section: neighbours; with `together="prefer"` neighbours if possible; with
         `together=False` the best ones anywhere. Only seats of this `kind` are looked at. Raises `ItemsTaken` if there are not
         enough, `SectionNotFound` if the section has no seats. The server finds and holds them in this one request."""
-        body = HoldSeats(
-            count=count,
-            section=section,
-            kind=kind,
-            together=together,
-            ttl=seconds(ttl),
-            token=token,
-            metadata=metadata,
-        )
-        return await self._change("/v1/seats/hold", body, call, token)
+        return await self._hold(
+            "hold_seats", count=count, section=section, kind=kind, together=together, ttl=seconds(ttl), token=token,
+            metadata=metadata, call=call,
+        )  # fmt: skip
 
     async def remove(self, section: str, ids: Iterable[str] | None = None, **call: Unpack[Call]) -> None:
         """Take seats out of the map of a section, or with `ids=None` all of them. The items stay. Needs an admin key."""
         names = None if ids is None else distinct(ids)
-        await self._post("/v1/seats/remove", RemoveSeats(section=section, ids=names), call)
+        await self._ask("remove_seats", section=section, ids=names, call=call)
 
     async def list(self, section: str, *, tx: Any = None) -> list[Seat]:
         """Return the seats of a section, in order of row and position. Raises `SectionNotFound`."""
-        no_transaction(tx)
         for _ in range(ATTEMPTS):
             found: list[Seat] = []
             after: str | None = ""
             try:
                 while after is not None:
-                    answer = await self._get("/v1/seats", section=section, after=after, limit=1_000)
-                    page = read_seats(answer.content)
+                    page: SeatPage = await self._do("list_seats", section=section, after=after, limit=1_000, tx=tx)
                     found += page.seats
                     after = page.next
             except InvalidRequest as refused:

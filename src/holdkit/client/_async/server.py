@@ -13,12 +13,11 @@ from ...core.values import MAX_ENTITY
 from ...kernel.normalise import span
 from ...kernel.results import Page
 from ...wire.budgets import BudgetAnswer
-from ...wire.history import PoolHistories, PoolHistoryBody, ServerHistory
-from ..answers import read_budget_sets, read_names, read_pool_histories, read_pool_usage, read_server_history
-from ..requests import path_of
+from ...wire.history import PoolHistories, ServerHistory
+from ...wire.pools import PoolUsageAnswer
 from .keys import AsyncRemoteKeys
 from .tenants import AsyncRemoteTenants
-from .transport import AsyncRemoteCalls, no_transaction
+from .transport import AsyncRemoteCalls
 from .webhooks import AsyncRemoteWebhooks
 
 
@@ -42,20 +41,19 @@ class AsyncRemoteServer(AsyncRemoteCalls):
 
     async def ready(self) -> None:
         """Wait until the server is ready; raises `Overloaded` if it is not ready within the time of a call."""
-        await self._transport.ask("GET", "/readyz")
+        await self._ask("readyz")
 
     async def budget_sets(self, *, after: str | None = None, limit: int = 100) -> Page[BudgetAnswer]:
         """Return the sets of budgets that are defined on the server, in order of name; for the next page pass `next` as `after`."""
-        return await self._pages("/v1/budgets", read_budget_sets, limit, after=after)
+        return await self._pages("list_budgets", limit=limit, after=after)
 
     async def pool_histories(self, pools: Iterable[str], *, window: Ttl = "1h") -> PoolHistories:
         """Use, grants and refusals of up to 100 pools over time, from the server's roll-ups. None stands for a time without data."""
-        body = PoolHistoryBody(pools=list(pools), window=_window(window))
-        return read_pool_histories((await self._transport.ask("POST", "/v1/stats/pools", body)).content)
+        return await self._do("pool_histories", pools=list(pools), window=_window(window))
 
     async def server_history(self, *, window: Ttl = "1h") -> ServerHistory:
         """Requests, latencies, queue and errors of all servers of the database over time: for keys of the default tenant."""
-        return read_server_history((await self._get("/v1/stats/history", window=_window(window))).content)
+        return await self._do("server_history", window=_window(window))
 
 
 class AsyncRemoteAccounts(AsyncRemoteCalls):
@@ -65,15 +63,13 @@ class AsyncRemoteAccounts(AsyncRemoteCalls):
         self, name: str, *, after: str | None = None, limit: int = 100, tx: Any = None
     ) -> Page[AccountUsage]:
         """Return what an account waits for, holds and has confirmed, by pool, in order of id."""
-        no_transaction(tx)
-        path = path_of("accounts", text(name, "account", MAX_ENTITY), "usage")
-        page = await self._pages(path, read_pool_usage, limit, after=after)
+        named = text(name, "account", MAX_ENTITY)
+        page: Page[PoolUsageAnswer] = await self._pages("account_usage", named, limit=limit, after=after, tx=tx)
         return Page([AccountUsage(usage.pool, usage.used, usage.limit) for usage in page], next=page.next)
 
     async def list(self, prefix: str = "", *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[str]:
         """Return the names of the accounts that use anything of a pool, in order."""
-        no_transaction(tx)
-        return await self._pages("/v1/accounts", read_names, limit, after=after, prefix=prefix)
+        return await self._pages("list_accounts", limit=limit, after=after, prefix=prefix, tx=tx)
 
 
 def _window(window: Ttl) -> str:

@@ -9,11 +9,10 @@ from ...engines.progress import Progress
 from ...errors import EngineError
 from ...kernel.context import Call
 from ...kernel.results import Page
-from ...wire.tenants import ChangeQuota, ChangeTenant, DeletedAnswer, DeleteTenant, Quota, TenantAnswer
-from ..answers import read_deletion, read_tenant, read_tenants
+from ...wire.tenants import DeletedAnswer, DeletionJob, Quota, TenantAnswer, TenantPage
 from ..requests import path_of
 from ..stream import NewFile, StreamHandle
-from .transport import AsyncRemoteCalls, retry_key
+from .transport import AsyncRemoteCalls
 
 
 class AsyncRemoteTenants(AsyncRemoteCalls):
@@ -22,32 +21,31 @@ class AsyncRemoteTenants(AsyncRemoteCalls):
     async def list(self, *, after: str | None = None, limit: int = 100, usage: bool = False) -> Page[TenantAnswer]:
         """Return tenants by name; for the next page pass `next` as `after`. With `usage` the server counts what each has stored, for
         as many as there is time for."""
-        page = read_tenants((await self._get("/v1/tenants", after=after, limit=limit, usage=usage)).content)
+        page: TenantPage = await self._do("list_tenants", after=after, limit=limit, usage=usage)
         return Page(page.items, next=page.next)
 
     async def get(self, name: str) -> TenantAnswer:
         """One tenant, and what it has stored."""
-        return read_tenant((await self._get(path_of("tenants", name))).content)
+        return await self._do("show_tenant", name)
 
     async def disable(self, name: str, **call: Unpack[Call]) -> TenantAnswer:
         """Admit none of its API keys until it is enabled again; the reason becomes its note."""
-        return read_tenant((await self._post(path_of("tenants", name, "disable"), ChangeTenant(), call)).content)
+        return await self._do("disable_tenant", name, call=call)
 
     async def enable(self, name: str, **call: Unpack[Call]) -> TenantAnswer:
         """Admit its API keys again."""
-        return read_tenant((await self._post(path_of("tenants", name, "enable"), ChangeTenant(), call)).content)
+        return await self._do("enable_tenant", name, call=call)
 
     async def set_quota(self, name: str, quota: Quota | None, **call: Unpack[Call]) -> TenantAnswer:
         """Give it a storage quota of its own; None: that of the server's settings."""
-        body = ChangeQuota(quota=quota, **self._request_fields(call))
-        return read_tenant((await self._transport.ask("PUT", path_of("tenants", name, "quota"), body)).content)
+        return await self._do("set_quota", name, quota=quota, call=call)
 
     async def export(self, name: str, file: str | Path) -> None:
         """Write its journal to a new file, which only its owner can read, for `holdkit admin import`. The file appears
         when it is complete."""
         out = NewFile(Path(file))
         try:
-            async with self._transport.stream(path_of("tenants", name, "export"), {}, None, StreamHandle()) as parts:
+            async with self._transport.stream(path_of("export_tenant", name), {}, None, StreamHandle()) as parts:
                 async for part in parts:
                     out.write(part)
             out.finish()
@@ -59,9 +57,8 @@ class AsyncRemoteTenants(AsyncRemoteCalls):
     ) -> DeletedAnswer:
         """Delete a disabled tenant, with all that it has stored but its journal, and wait until it is gone. `confirm` is its
         name once more. If the wait is interrupted, the server goes on; call it again to wait or to continue."""
-        body = DeleteTenant(confirm=confirm, **self._request_fields(call))
-        answer = await self._transport.ask("DELETE", path_of("tenants", name), body, op=retry_key(call.get("op")))
-        job = await self._ended(read_deletion(answer.content), read_deletion, progress)
+        begun: DeletionJob = await self._do("delete_tenant", name, confirm=confirm, call=call)
+        job = await self._ended("delete_tenant", begun, progress)
         if job.result is None:
             why = f"was {job.state}" if job.problem is None else f"failed: {job.problem.detail}"
             raise EngineError(f"the deletion {why}: call it again")

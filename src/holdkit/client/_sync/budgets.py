@@ -18,8 +18,8 @@ from ...kernel.normalise import Legs
 from ...kernel.pool import Pool
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
-from ...wire.budgets import BudgetAnswer, BudgetConfirm, BudgetResize, BudgetSet
-from ..answers import ServerClock, allowance_body, pool_in, read_budget_set, read_usages, usage_from
+from ...wire.budgets import BudgetAnswer, BudgetConfirm, UsagePage
+from ..answers import ServerClock, allowance_body, pool_in, usage_from
 from ..requests import USE_THE_BUDGET, path_of, verb_json
 from .executor import RemoteExecutor
 from .transport import RemoteCalls, Transport, no_transaction
@@ -54,7 +54,7 @@ class RemoteBudgetSet(RemoteCalls):
         verb, field = ("hold", "estimate") if isinstance(command, PlaceHold) else ("consume", "actual")
         body = verb_json(command) | {"client": client, field: _spent(amounts)}
         del body["legs"]
-        return self.executor.send(self._path(verb), body, command.op, undo)
+        return self.executor.send(path_of(f"budget_{verb}", self.name), body, command.op, undo)
 
     def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as `BudgetSetPort` has it)
         """Not available: only the server knows the windows of the set and their totals."""
@@ -83,17 +83,20 @@ class RemoteBudgetSet(RemoteCalls):
             overage=overage,
             **self._request_fields(call),
         )
-        return hold_of(self.executor.send(self._path("confirm"), fields, call.get("op"), shielded=shielded), token)
+        return hold_of(
+            self.executor.send(path_of("budget_confirm", self.name), fields, call.get("op"), shielded=shielded),
+            token,
+        )
 
     def usage(self, client: str) -> list[Usage]:
         """What a client has used of each current window."""
-        answer = self._get(self._path("usage"), client=client)
-        return [usage_from(document) for document in read_usages(answer.content).items]
+        page: UsagePage = self._do("budget_usage", self.name, client=client)
+        return [usage_from(document) for document in page.items]
 
     def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
         """Another total for the current window."""
-        body = BudgetResize(client=client, budget=budget, total=total, per=per)
-        return pool_in(self._post(self._path("resize"), body, call))
+        asked: dict[str, Any] = {"client": client, "budget": budget, "total": total, "per": per}
+        return pool_in(self._ask("budget_resize", self.name, call=call, **asked))
 
     def define(self, budgets: Mapping[str, Allowance | tuple[Allowance, ...]]) -> None:
         """Define the set."""
@@ -101,14 +104,11 @@ class RemoteBudgetSet(RemoteCalls):
             budget: [allowance_body(one) for one in (given if isinstance(given, tuple | list) else (given,))]
             for budget, given in budgets.items()
         }
-        self._transport.ask("PUT", path_of("budgets", self.name), BudgetSet(budgets=listed))
+        self._ask("put_budget", self.name, budgets=listed)
 
     def definition(self) -> BudgetAnswer:
         """The set as it is defined."""
-        return read_budget_set((self._get(path_of("budgets", self.name))).content)
-
-    def _path(self, verb: str) -> str:
-        return path_of("budgets", self.name, verb)
+        return self._do("show_budget", self.name)
 
 
 class RemoteBudget(Budget):

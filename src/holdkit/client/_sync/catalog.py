@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from ...core.pages import Page
 from ...faces.catalog import FaceName
 from ...wire.catalog import FacesAnswer, ResourceAnswer, RoomAnswer, StoredWindowAnswer
-from ..answers import read_calendar, read_faces, read_names, read_resources, read_stored_windows
-from .transport import RemoteCalls
+from .transport import ItemPage, RemoteCalls
+
+T = TypeVar("T")
 
 
 class RemoteCatalog(RemoteCalls):
@@ -17,19 +18,16 @@ class RemoteCatalog(RemoteCalls):
 
     def present(self) -> FacesAnswer:
         """Of which faces there is anything."""
-        return read_faces((self._get("/v1/faces")).content)
+        return self._do("show_faces")
 
     def names(self, face: FaceName, *, after: str = "", limit: int = 100) -> Page[str]:
         """The names of calendars, budgets, rates, kinds of resources, or sections; for the next page pass `reached` as `after`."""
-        page = read_names((self._get("/v1/faces/names", face=face, after=after, limit=limit)).content)
-        return Page(page.items, more=page.next is not None, reached=page.next)
+        return self._found("list_names", face=face, after=after, limit=limit)
 
     def calendar(self, name: str, begin: str, days: int = 14, *, after: str = "", limit: int = 50) -> Page[RoomAnswer]:
         """The rooms of a calendar, each with its cells from a date on (`"2026-07-01"`), for so many days: those that were held. For the
         next page of rooms pass `reached` as `after`."""
-        asked = self._get("/v1/calendars", name=name, begin=begin, days=days, after=after, limit=limit)
-        page = read_calendar(asked.content)
-        return Page(page.items, more=page.next is not None, reached=page.next)
+        return self._found("show_calendar", name=name, begin=begin, days=days, after=after, limit=limit)
 
     def windows(
         self,
@@ -42,11 +40,12 @@ class RemoteCatalog(RemoteCalls):
     ) -> Page[StoredWindowAnswer]:
         """The windows of a set of budgets or of a rate that were used, in order of client; or those of one client. For the next page pass
         `reached` as `after`."""
-        asked = self._get("/v1/windows", face=face, name=name, client=client, after=after, limit=limit)
-        page = read_stored_windows(asked.content)
-        return Page(page.items, more=page.next is not None, reached=page.next)
+        return self._found("list_windows", face=face, name=name, client=client, after=after, limit=limit)
 
     def resources(self, kind: str, *, after: str = "", limit: int = 100) -> Page[ResourceAnswer]:
         """The keys and windows of a kind of resource that were held, in order of pool id. For the next page pass `reached` as `after`."""
-        page = read_resources((self._get("/v1/resources", kind=kind, after=after, limit=limit)).content)
+        return self._found("list_resources", kind=kind, after=after, limit=limit)
+
+    def _found(self, operation: str, **query: Any) -> Page[T]:
+        page: ItemPage[T] = self._do(operation, **query)
         return Page(page.items, more=page.next is not None, reached=page.next)

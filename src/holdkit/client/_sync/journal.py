@@ -12,9 +12,8 @@ from ...kernel._sync.background import Subscription
 from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
 from ...kernel.journal import Tenants, check_listener, of_all
 from ...kernel.results import JournalEntry, JournalPage
-from ...wire.journal import SEALED
-from ..answers import ServerClock, entry_from, read_entries
-from ..requests import path_of
+from ...wire.journal import SEALED, EntryPage
+from ..answers import ServerClock, entry_from
 from ..stream import LocalState
 from ..unsupported import NotRemote
 from .executor import RemoteExecutor
@@ -44,11 +43,11 @@ class RemoteJournal(RemoteCalls):
     ) -> JournalPage[JournalEntry]:
         """Return entries that match, newest first, or oldest first after a cursor. To read the next page, pass `next` in the same
         direction. Raises `CursorLost`. `include_reserved` works as in `list`."""
-        page = read_entries((self._get(
-            "/v1/journal", action=action, subject=subject, actor=actor, correlation_id=correlation_id, before=before,
+        page: EntryPage = self._do(
+            "journal", action=action, subject=subject, actor=actor, correlation_id=correlation_id, before=before,
             after=after, limit=limit, all_tenants=True if of_all(tenant) else None,
             order="newest" if after is None else None, include_reserved=include_reserved or None,
-        )).content)  # fmt: skip
+        )  # fmt: skip
         return JournalPage(map(entry_from, page.items), next=page.next, cursor=page.cursor)
 
     def history(
@@ -57,8 +56,7 @@ class RemoteJournal(RemoteCalls):
         """Return up to `limit` entries of the history of a pool, by its id, in journal order, after a cursor: with those of its holds.
         (`remote.history(hold)` is the history of a hold.) Raises `CursorLost`."""
         not_from_files(archive)
-        path = path_of("pools", text(subject, "subject", 512), "history")
-        return self._entry_pages(path, limit, after)
+        return self._entry_pages("pool_history", text(subject, "subject", 512), limit=limit, after=after)
 
     def cursor(self, *, back: int = 0) -> str:
         """Return a cursor after everything that is in the journal now; with `back`, after that many entries fewer in each lane:
@@ -103,7 +101,7 @@ class RemoteJournal(RemoteCalls):
         """
         check_listener(action, callback)
         if of_all(tenant):
-            self._get("/v1/tenants", limit=1)  # refused here, not in the background
+            self._ask("list_tenants", limit=1)  # refused here, not in the background
         listener = RemoteSource(self._follower(self.cursor(), None, tenant))
         return Subscription(listener, self._executor.start_worker, action, callback)
 
@@ -125,7 +123,7 @@ class RemoteJournal(RemoteCalls):
         `CursorLost`. `tenant=ALL`, with a key of the default tenant: those of all tenants. `include_reserved`, with a key of scope
         admin of the default tenant: also the changes of API keys, tenants and webhooks."""
         return self._entry_pages(
-            "/v1/journal", limit, after, all_tenants=True if of_all(tenant) else None,
+            "journal", limit=limit, after=after, all_tenants=True if of_all(tenant) else None,
             include_reserved=include_reserved or None,
         )  # fmt: skip
 

@@ -13,22 +13,14 @@ from ...kernel.pages import JournalPage, Page
 from ...kernel.pool import Pool
 from ...kernel.reports import SweepReport
 from ...kernel.results import Hold, JournalEntry
-from ...wire.system import SweepBody
-from ..answers import (
-    ServerClock,
-    hold_from,
-    pool_from,
-    pool_in,
-    read_hold,
-    read_place,
-    read_pools,
-    read_sweep,
-)
-from ..requests import path_of
+from ...wire.holds import PlaceAnswer
+from ...wire.pools import PoolAnswer
+from ...wire.system import SweepAnswer
+from ..answers import ServerClock, hold_from, pool_from
 from .executor import RemoteExecutor
 from .journal import not_from_files
 from .searching import RemoteSearches
-from .transport import Transport, no_transaction
+from .transport import Transport
 
 R = TypeVar("R")
 
@@ -43,8 +35,7 @@ class RemoteReads(RemoteSearches):
 
     def pool(self, id: str, *, tx: Any = None) -> Pool:
         """One pool. Raises `PoolNotFound`."""
-        no_transaction(tx)
-        return pool_in(self._transport.ask("GET", path_of("pools", text(id, "id", 512))))
+        return pool_from(self._do("show_pool", text(id, "id", 512), tx=tx))
 
     def pools(
         self,
@@ -58,29 +49,26 @@ class RemoteReads(RemoteSearches):
     ) -> Page[Pool]:
         """Return pools in order of id: those whose id begins with a prefix, or those directly below a pool; archived ones only if
         asked for. To read the next page, pass `next` as `after`. With `below`, raises `PoolNotFound`."""
-        no_transaction(tx)
         flag(archived, "archived")
-        if below is None:
-            page = self._pages("/v1/pools", read_pools, limit, after=after or None, prefix=prefix, archived=archived)
-        elif prefix:
+        if below is not None and prefix:
             raise invalid("below", "below_ambiguous", "give a prefix, or the pool above, not both")
+        asked: dict[str, Any] = {"limit": limit, "after": after or None, "tx": tx}
+        page: Page[PoolAnswer]
+        if below is None:
+            page = self._pages("list_pools", prefix=prefix, archived=archived, **asked)
         else:
-            page = self._pages(path_of("pools", below, "children"), read_pools, limit, after=after or None)
+            page = self._pages("list_children", below, **asked)
         return Page([pool_from(one) for one in page if archived or not one.archived], next=page.next)
 
     def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
-        no_transaction(tx)
-        id, _ = reference(hold, None)
-        answer = self._transport.ask("GET", path_of("holds", check_hold_id(id)))
-        return hold_from(read_hold(answer.content), None)
+        return hold_from(self._do("show_hold", _id(hold), tx=tx), None)
 
     def place(self, hold: Hold | str | UUID, *, tx: Any = None) -> int | None:
         """Return the place of a hold in its line: 1 is next; None if it does not wait. Exact to 1,000; whoever is farther behind has
         1001. Raises `HoldNotFound` or `HoldRetired`."""
-        no_transaction(tx)
-        id, _ = reference(hold, None)
-        return read_place((self._get(path_of("holds", check_hold_id(id), "place"))).content).place
+        place: PlaceAnswer = self._do("show_place", _id(hold), tx=tx)
+        return place.place
 
     def history(
         self, hold: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000, archive: object = None
@@ -88,11 +76,13 @@ class RemoteReads(RemoteSearches):
         """Return up to `limit` entries about a hold, in journal order, after a cursor. (`remote.journal.history` is the history of a
         pool.) Raises `CursorLost`."""
         not_from_files(archive)
-        path = path_of("holds", check_hold_id(reference(hold, None)[0]), "history")
-        return self._entry_pages(path, limit, after)
+        return self._entry_pages("hold_history", _id(hold), limit=limit, after=after)
 
     def sweep(self, limit: int = 500) -> SweepReport:
         """Expire what is due, of all tenants, and name it: for admins of the default tenant."""
-        answer = self._transport.ask("POST", "/v1/sweep", SweepBody(limit=limit))
-        swept = read_sweep(answer.content)
+        swept: SweepAnswer = self._do("sweep", limit=limit)
         return SweepReport(swept.expired, tuple(swept.holds), tuple(swept.tenants), swept.server_time, swept.more)
+
+
+def _id(hold: Hold | str | UUID) -> str:
+    return check_hold_id(reference(hold, None)[0])

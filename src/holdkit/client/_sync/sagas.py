@@ -14,9 +14,8 @@ from ...faces.saga_records import MAX_SAGA_ID, SagaEvent, SagaRecord
 from ...faces.saga_steps import Phase
 from ...kernel.normalise import span
 from ...kernel.pages import Page as UserPage
-from ...wire.sagas import ResolveSaga, RetrySaga
-from ..answers import read_saga, read_saga_history, read_sagas, saga_from, saga_history_from
-from ..requests import path_of
+from ...wire.sagas import SagaAnswer, SagaPage
+from ..answers import saga_from, saga_history_from
 from ..unsupported import UnsupportedOfSagas
 from .transport import RemoteCalls
 
@@ -29,43 +28,42 @@ class RemoteSagas(RemoteCalls, UnsupportedOfSagas):
     def get(self, id: str) -> SagaRecord | None:
         """One saga, or None. A saga that ended longer ago than the retention has been deleted."""
         try:
-            answer = self._get(path_of("sagas", text(id, "id", MAX_SAGA_ID)))
+            return saga_from(self._do("show_saga", _id(id)))
         except InvalidRequest as missing:
             if missing.code != "saga_not_found":
                 raise
             return None
-        return saga_from(read_saga(answer.content))
 
     def list(self, *, phase: Phase | str | None = None, after: str | None = None, limit: int = 100) -> Listed:
         """Return sagas in order of id, all or those in one phase."""
-        found = self._pages("/v1/sagas", read_sagas, limit, after=after, phase=phase)
-        return UserPage([saga_from(document) for document in found], next=found.next)
+        found: UserPage[SagaAnswer] = self._pages("list_sagas", limit=limit, after=after, phase=phase)
+        return UserPage(map(saga_from, found), next=found.next)
 
     def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
         """Sagas that somebody should look at: parked ones, and unfinished ones that have been in their phase for too
         long."""
         oldest = f"{span(older_than, 'older_than') / SECOND:.6f}s"
-        answer = self._get("/v1/sagas", stuck=True, older_than=oldest, limit=limit)
-        return UserPage([saga_from(document) for document in read_sagas(answer.content).items])
+        page: SagaPage = self._do("list_sagas", stuck=True, older_than=oldest, limit=limit)
+        return UserPage(map(saga_from, page.items))
 
     def history(self, id: str, *, limit: int = 1_000) -> Page[SagaEvent]:
         """What happened to a saga, from the journal, in order; also after it was deleted. Renewals of its lease are left out.
         `more`: there is more than `limit`, or than one call reads."""
         try:
-            answer = self._get(path_of("sagas", text(id, "id", MAX_SAGA_ID), "history"), limit=limit)
+            return saga_history_from(self._do("saga_history", _id(id), limit=limit))
         except InvalidRequest as missing:
             if missing.code != "saga_not_found":
                 raise
             return Page()
-        return saga_history_from(read_saga_history(answer.content))
 
     def retry(self, id: str, *, reason: str, op: str | None = None) -> SagaRecord:
         """Let a parked saga run again; see `retry` of a kernel's `hk.sagas`."""
-        path = path_of("sagas", text(id, "id", MAX_SAGA_ID), "retry")
-        return saga_from(read_saga((self._post(path, RetrySaga(reason=reason), {"op": op})).content))
+        return saga_from(self._do("retry_saga", _id(id), call={"op": op, "reason": reason}))
 
     def resolve(self, id: str, how: Literal["done", "cancelled"], *, reason: str, op: str | None = None) -> SagaRecord:
         """End a saga by hand, for good; see `resolve` of a kernel's `hk.sagas`."""
-        path = path_of("sagas", text(id, "id", MAX_SAGA_ID), "resolve")
-        answer = self._post(path, ResolveSaga(how=how, reason=reason), {"op": op})
-        return saga_from(read_saga(answer.content))
+        return saga_from(self._do("resolve_saga", _id(id), how=how, call={"op": op, "reason": reason}))
+
+
+def _id(id: str) -> str:
+    return text(id, "id", MAX_SAGA_ID)

@@ -12,13 +12,10 @@ from ...core.validation import flag
 from ...kernel._sync.searching import number_of
 from ...kernel.pages import Page
 from ...kernel.results import Hold
-from ..answers import (
-    read_holds,
-    read_line,
-    row_from,
-)
-from ..requests import instant, path_of
-from .transport import RemoteCalls, no_transaction
+from ...wire.holds import HoldPage, LinePage
+from ..answers import row_from
+from ..requests import instant
+from .transport import RemoteCalls
 
 
 class RemoteSearches(RemoteCalls):
@@ -42,15 +39,14 @@ class RemoteSearches(RemoteCalls):
     ) -> Page[Hold]:
         """Return holds in order of id, or in the opposite order. To read the next page, pass `next` as `after`; with `before` the page
         ends in front of an id, and its `next` is the `before` of the page in front of it."""
-        no_transaction(tx)
         flag(newest_first, "newest_first")
         found: list[Hold] = []
         while True:
-            page = read_holds((self._get(
-                "/v1/holds", pool=pool, state=state, entity=entity, actor=actor, account=account,
+            page: HoldPage = self._do(
+                "list_holds", pool=pool, state=state, entity=entity, actor=actor, account=account,
                 placed_from=instant(placed_from, "placed_from"), placed_to=instant(placed_to, "placed_to"),
-                order="newest" if newest_first else None, after=after or None, before=before or None, limit=limit - len(found),
-            )).content)  # fmt: skip
+                order="newest" if newest_first else None, after=after or None, before=before or None, limit=limit - len(found), tx=tx,
+            )  # fmt: skip
             found += [Hold(row_from(one)) for one in page.items]
             # A page may be short because its documents are large. One that is empty was a long search: the caller decides on the next.
             if page.next is None or not page.items or before or len(found) >= limit:
@@ -60,7 +56,5 @@ class RemoteSearches(RemoteCalls):
     def line(self, pool: str, *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[Hold]:
         """Return the holds that wait in the line of a pool, in order: the first is next. To read the next page, pass `next` as
         `after`. Raises `PoolNotFound`."""
-        no_transaction(tx)
-        path = path_of("pools", pool, "line")
-        page = read_line((self._get(path, after=number_of(after), limit=limit)).content)
+        page: LinePage = self._do("list_line", pool, after=number_of(after), limit=limit, tx=tx)
         return Page([Hold(row_from(one)) for one in page.items], next=None if page.next is None else str(page.next))

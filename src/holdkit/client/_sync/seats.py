@@ -15,11 +15,10 @@ from ...faces.keys import listed
 from ...faces.seating import Seat, Together, checked_seat
 from ...kernel.context import Call
 from ...kernel.results import Hold
-from ...wire.items import AddSeats, HoldSeats, NewSeat, RemoveSeats
-from ..answers import read_seats
+from ...wire.items import NewSeat, SeatPage
 from ..requests import seconds
 from .items import distinct
-from .transport import RemoteCalls, no_transaction
+from .transport import RemoteCalls
 
 
 class RemoteSeats(RemoteCalls):
@@ -29,9 +28,8 @@ class RemoteSeats(RemoteCalls):
         """Create the items that are missing, then put the seats into the maps of their sections. A seat that is in its map
         already gets this place instead. Needs an admin key."""
         places = [NewSeat(*astuple(checked_seat(seat))) for seat in listed(seats, "seats", "Seat objects")]
-        body = AddSeats(seats=places, **self._request_fields(call))
-        distinct([seat.id for seat in body.seats])
-        self._transport.ask("POST", "/v1/seats", body, op=call.get("op"))  # adding twice is adding once
+        distinct([seat.id for seat in places])
+        self._ask("add_seats", seats=places, call=call)
 
     def hold(
         self,
@@ -48,32 +46,24 @@ class RemoteSeats(RemoteCalls):
         """Hold the best `count` free seats of a section: neighbours; with `together="prefer"` neighbours if possible; with
         `together=False` the best ones anywhere. Only seats of this `kind` are looked at. Raises `ItemsTaken` if there are not
         enough, `SectionNotFound` if the section has no seats. The server finds and holds them in this one request."""
-        body = HoldSeats(
-            count=count,
-            section=section,
-            kind=kind,
-            together=together,
-            ttl=seconds(ttl),
-            token=token,
-            metadata=metadata,
-        )
-        return self._change("/v1/seats/hold", body, call, token)
+        return self._hold(
+            "hold_seats", count=count, section=section, kind=kind, together=together, ttl=seconds(ttl), token=token,
+            metadata=metadata, call=call,
+        )  # fmt: skip
 
     def remove(self, section: str, ids: Iterable[str] | None = None, **call: Unpack[Call]) -> None:
         """Take seats out of the map of a section, or with `ids=None` all of them. The items stay. Needs an admin key."""
         names = None if ids is None else distinct(ids)
-        self._post("/v1/seats/remove", RemoveSeats(section=section, ids=names), call)
+        self._ask("remove_seats", section=section, ids=names, call=call)
 
     def list(self, section: str, *, tx: Any = None) -> list[Seat]:
         """Return the seats of a section, in order of row and position. Raises `SectionNotFound`."""
-        no_transaction(tx)
         for _ in range(ATTEMPTS):
             found: list[Seat] = []
             after: str | None = ""
             try:
                 while after is not None:
-                    answer = self._get("/v1/seats", section=section, after=after, limit=1_000)
-                    page = read_seats(answer.content)
+                    page: SeatPage = self._do("list_seats", section=section, after=after, limit=1_000, tx=tx)
                     found += page.seats
                     after = page.next
             except InvalidRequest as refused:

@@ -14,12 +14,11 @@ from ...core.values import MAX_ENTITY
 from ...kernel.normalise import span
 from ...kernel.results import Page
 from ...wire.budgets import BudgetAnswer
-from ...wire.history import PoolHistories, PoolHistoryBody, ServerHistory
-from ..answers import read_budget_sets, read_names, read_pool_histories, read_pool_usage, read_server_history
-from ..requests import path_of
+from ...wire.history import PoolHistories, ServerHistory
+from ...wire.pools import PoolUsageAnswer
 from .keys import RemoteKeys
 from .tenants import RemoteTenants
-from .transport import RemoteCalls, no_transaction
+from .transport import RemoteCalls
 from .webhooks import RemoteWebhooks
 
 
@@ -43,20 +42,19 @@ class RemoteServer(RemoteCalls):
 
     def ready(self) -> None:
         """Wait until the server is ready; raises `Overloaded` if it is not ready within the time of a call."""
-        self._transport.ask("GET", "/readyz")
+        self._ask("readyz")
 
     def budget_sets(self, *, after: str | None = None, limit: int = 100) -> Page[BudgetAnswer]:
         """Return the sets of budgets that are defined on the server, in order of name; for the next page pass `next` as `after`."""
-        return self._pages("/v1/budgets", read_budget_sets, limit, after=after)
+        return self._pages("list_budgets", limit=limit, after=after)
 
     def pool_histories(self, pools: Iterable[str], *, window: Ttl = "1h") -> PoolHistories:
         """Use, grants and refusals of up to 100 pools over time, from the server's roll-ups. None stands for a time without data."""
-        body = PoolHistoryBody(pools=list(pools), window=_window(window))
-        return read_pool_histories((self._transport.ask("POST", "/v1/stats/pools", body)).content)
+        return self._do("pool_histories", pools=list(pools), window=_window(window))
 
     def server_history(self, *, window: Ttl = "1h") -> ServerHistory:
         """Requests, latencies, queue and errors of all servers of the database over time: for keys of the default tenant."""
-        return read_server_history((self._get("/v1/stats/history", window=_window(window))).content)
+        return self._do("server_history", window=_window(window))
 
 
 class RemoteAccounts(RemoteCalls):
@@ -64,15 +62,13 @@ class RemoteAccounts(RemoteCalls):
 
     def usage(self, name: str, *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[AccountUsage]:
         """Return what an account waits for, holds and has confirmed, by pool, in order of id."""
-        no_transaction(tx)
-        path = path_of("accounts", text(name, "account", MAX_ENTITY), "usage")
-        page = self._pages(path, read_pool_usage, limit, after=after)
+        named = text(name, "account", MAX_ENTITY)
+        page: Page[PoolUsageAnswer] = self._pages("account_usage", named, limit=limit, after=after, tx=tx)
         return Page([AccountUsage(usage.pool, usage.used, usage.limit) for usage in page], next=page.next)
 
     def list(self, prefix: str = "", *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[str]:
         """Return the names of the accounts that use anything of a pool, in order."""
-        no_transaction(tx)
-        return self._pages("/v1/accounts", read_names, limit, after=after, prefix=prefix)
+        return self._pages("list_accounts", limit=limit, after=after, prefix=prefix, tx=tx)
 
 
 def _window(window: Ttl) -> str:

@@ -10,11 +10,10 @@ from ...engines.progress import Progress
 from ...errors import EngineError
 from ...kernel.context import Call
 from ...kernel.results import Page
-from ...wire.tenants import ChangeQuota, ChangeTenant, DeletedAnswer, DeleteTenant, Quota, TenantAnswer
-from ..answers import read_deletion, read_tenant, read_tenants
+from ...wire.tenants import DeletedAnswer, DeletionJob, Quota, TenantAnswer, TenantPage
 from ..requests import path_of
 from ..stream import NewFile, StreamHandle
-from .transport import RemoteCalls, retry_key
+from .transport import RemoteCalls
 
 
 class RemoteTenants(RemoteCalls):
@@ -23,32 +22,31 @@ class RemoteTenants(RemoteCalls):
     def list(self, *, after: str | None = None, limit: int = 100, usage: bool = False) -> Page[TenantAnswer]:
         """Return tenants by name; for the next page pass `next` as `after`. With `usage` the server counts what each has stored, for
         as many as there is time for."""
-        page = read_tenants((self._get("/v1/tenants", after=after, limit=limit, usage=usage)).content)
+        page: TenantPage = self._do("list_tenants", after=after, limit=limit, usage=usage)
         return Page(page.items, next=page.next)
 
     def get(self, name: str) -> TenantAnswer:
         """One tenant, and what it has stored."""
-        return read_tenant((self._get(path_of("tenants", name))).content)
+        return self._do("show_tenant", name)
 
     def disable(self, name: str, **call: Unpack[Call]) -> TenantAnswer:
         """Admit none of its API keys until it is enabled again; the reason becomes its note."""
-        return read_tenant((self._post(path_of("tenants", name, "disable"), ChangeTenant(), call)).content)
+        return self._do("disable_tenant", name, call=call)
 
     def enable(self, name: str, **call: Unpack[Call]) -> TenantAnswer:
         """Admit its API keys again."""
-        return read_tenant((self._post(path_of("tenants", name, "enable"), ChangeTenant(), call)).content)
+        return self._do("enable_tenant", name, call=call)
 
     def set_quota(self, name: str, quota: Quota | None, **call: Unpack[Call]) -> TenantAnswer:
         """Give it a storage quota of its own; None: that of the server's settings."""
-        body = ChangeQuota(quota=quota, **self._request_fields(call))
-        return read_tenant((self._transport.ask("PUT", path_of("tenants", name, "quota"), body)).content)
+        return self._do("set_quota", name, quota=quota, call=call)
 
     def export(self, name: str, file: str | Path) -> None:
         """Write its journal to a new file, which only its owner can read, for `holdkit admin import`. The file appears
         when it is complete."""
         out = NewFile(Path(file))
         try:
-            with self._transport.stream(path_of("tenants", name, "export"), {}, None, StreamHandle()) as parts:
+            with self._transport.stream(path_of("export_tenant", name), {}, None, StreamHandle()) as parts:
                 for part in parts:
                     out.write(part)
             out.finish()
@@ -60,9 +58,8 @@ class RemoteTenants(RemoteCalls):
     ) -> DeletedAnswer:
         """Delete a disabled tenant, with all that it has stored but its journal, and wait until it is gone. `confirm` is its
         name once more. If the wait is interrupted, the server goes on; call it again to wait or to continue."""
-        body = DeleteTenant(confirm=confirm, **self._request_fields(call))
-        answer = self._transport.ask("DELETE", path_of("tenants", name), body, op=retry_key(call.get("op")))
-        job = self._ended(read_deletion(answer.content), read_deletion, progress)
+        begun: DeletionJob = self._do("delete_tenant", name, confirm=confirm, call=call)
+        job = self._ended("delete_tenant", begun, progress)
         if job.result is None:
             why = f"was {job.state}" if job.problem is None else f"failed: {job.problem.detail}"
             raise EngineError(f"the deletion {why}: call it again")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import sleep
 from typing import Any, Protocol, TypeVar
@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import httpx
 import msgspec
-from msgspec.structs import replace
 
 from ...core.model import Leg
 from ...core.validation import invalid, text
@@ -24,19 +23,17 @@ from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ...kernel.context import Call, call_fields, current
 from ...kernel.results import Hold, JournalEntry, JournalPage, Page
 from ...kernel.workers import GRACE, Signal
-from ...wire.fields import Body
+from ...wire.journal import EntryPage
 from ...wire.system import Job
 from ..answers import (
     ServerClock,
     durability_of,
     entry_from,
     hold_from,
-    read_entries,
-    read_hold,
     with_send_time,
 )
 from ..problems import Attempts, Policy, error_from, read_problem
-from ..requests import path_of
+from ..requests import OPERATION, READ, path_of
 from ..stream import StreamHandle
 
 T = TypeVar("T")
@@ -225,48 +222,72 @@ class RemoteCalls:
         fields = self._call_fields(call)
         return {name: fields[name] for name in ("actor", "correlation_id", "reason") if fields[name] is not None}
 
-    def _post(self, path: str, body: Body, call: Call) -> httpx.Response:
-        """Request a change, under the caller's retry key or a new one."""
-        whole = replace(body, **self._request_fields(call))
-        return self._transport.ask("POST", path, whole, op=retry_key(call.get("op")))
+    def _ask(
+        self, operation: str, /, *ids: str, call: Call | None = None, tx: Any = None, **fields: Any
+    ) -> httpx.Response:
+        """Send the request of an operation: these ids in its path, these fields in its body or query. A change with `call` says who asks and
+        why, and has the caller's retry key or a new one."""
+        no_transaction(tx)
+        asked, path = OPERATION[operation], path_of(operation, *ids)
+        if asked.method == "GET":
+            return self._get(path, **fields)
+        if call is not None:
+            fields |= self._request_fields(call)
+        body = None if asked.body is None else asked.body(**fields)
+        op = None if asked.retry_key is None else retry_key(None if call is None else call.get("op"))
+        return self._transport.ask(asked.method, path, body, op=op)
 
-    def _change(self, path: str, body: Body, call: Call, token: str | None, request: tuple[Leg, ...] = ()) -> Hold:
-        """Request a change whose answer is a hold. The legs of the request that placed it have the names of keys."""
-        answer = self._post(path, body, call)
-        document = read_hold(answer.content)
+    def _do(self, operation: str, /, *ids: str, **given: Any) -> T:  # type: ignore[type-var]
+        """Send the request of an operation as `_ask` does, and return the document of its answer. Its type is that of the table: whoever
+        calls says which that is."""
+        return self._read(operation, self._ask(operation, *ids, **given))
+
+    def _read(self, operation: str, answer: httpx.Response) -> T:  # type: ignore[type-var]
+        """The document of an answer."""
+        return READ[operation](answer.content)  # type: ignore[no-any-return]
+
+    def _heard(self, operation: str, answer: httpx.Response) -> T:  # type: ignore[type-var]
+        """The document of an answer, which also tells the server's time: what it says of remaining times is counted by that."""
+        document: Any = READ[operation](answer.content)
         self._clock.observe(document.server_time, answer)
-        return hold_from(document, token, durability_of(answer), request)
+        return document  # type: ignore[no-any-return]
 
-    def _pages(
-        self, path: str, read: Callable[[bytes], ItemPage[T]], limit: int, *, after: str | None, **query: Any
-    ) -> Page[T]:
+    def _hold(self, operation: str, /, *, token: str | None, request: tuple[Leg, ...] = (), **given: Any) -> Hold:
+        """Send the request of an operation whose answer is a hold. The legs of the request that placed it have the names of keys."""
+        answer = self._ask(operation, token=token, **given)
+        return hold_from(self._heard(operation, answer), token, durability_of(answer), request)
+
+    def _pages(self, operation: str, /, *ids: str, limit: int, after: str | None, **query: Any) -> Page[T]:
         """Return up to `limit` items, from as many requests as that takes: an answer of the server also ends at its bytes."""
         found: list[T] = []
         left = limit
         while True:
-            page = read((self._get(path, limit=left, after=after, **query)).content)
+            page: ItemPage[T] = self._do(operation, *ids, limit=left, after=after, **query)
             found += page.items
             after, left = page.next, limit - len(found)
             if after is None or left <= 0:
                 return Page(found, next=after)
 
-    def _entry_pages(self, path: str, limit: int, after: str | None, **query: Any) -> JournalPage[JournalEntry]:
+    def _entry_pages(
+        self, operation: str, /, *ids: str, limit: int, after: str | None, **query: Any
+    ) -> JournalPage[JournalEntry]:
         """Return up to `limit` entries, from as many requests as that takes."""
         entries, cursor = list[JournalEntry](), after
         while True:
-            page = read_entries((self._get(path, limit=limit - len(entries), after=cursor, **query)).content)
+            page: EntryPage = self._do(operation, *ids, limit=limit - len(entries), after=cursor, **query)
             entries += map(entry_from, page.items)
             cursor = page.cursor
             if page.next is None or len(entries) >= limit:
                 return JournalPage(entries, next=page.next, cursor=cursor)
 
-    def _ended(self, job: J, read: Callable[[bytes], J], progress: Progress | None) -> J:
-        """A job of the server, once it has ended."""
+    def _ended(self, operation: str, job: J, progress: Progress | None) -> J:
+        """A job that this operation has started, once it has ended."""
         pause = FIRST_LOOK
         while job.ended_at is None:
             self._transport.rest(pause)
             pause = min(2 * pause, LAST_LOOK)
-            job = read((self._get(path_of("jobs", job.id))).content)
+            found: J = self._read(operation, self._ask("show_job", job.id))
+            job = found
             if progress is not None and job.total:
                 progress(job.done, job.total)
         return job

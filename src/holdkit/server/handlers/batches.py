@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from ... import errors
@@ -20,18 +19,19 @@ from ...kernel.prepare import op_within
 from ...kernel.results import Hold
 from ...wire import batches as bodies
 from ...wire.batches import BatchAnswer, CommandAnswer
-from ...wire.fields import Time
+from ...wire.fields import Body, Time
 from ...wire.holds import hold_now
 from ...wire.pools import pool_now
 from ...wire.problems import REPLAYED, Facts, Problem, detail_of, facts, plain
+from ..keys import VERBS
 from ..request import Answer, Caller, Request
-from .calls import legs_of, need_admin, passing_limits
+from .calls import legs_of, need_admin
 
 SLICE: Final = 100
 """Commands after which a batch that is being prepared gives other requests a turn on the event loop."""
 
 
-async def apply_batch(request: Request) -> Answer:
+async def batch(request: Request) -> Answer:
     """Answers 200 even if commands were refused: each command has its own answer."""
     batch: bodies.Batch = request.body
     key = request.op
@@ -107,7 +107,7 @@ async def commands_of(batch: bodies.Batch, request: Request, key: str | None) ->
         if index and not index % SLICE:
             await asyncio.sleep(0)
         fields = _call_fields(asked, request, around, op_within(key, index, asked.op))
-        found.append(normalise(_KINDS[type(asked)](asked, caller, fields)))
+        found.append(normalise(_command(asked, caller, fields)))
     return found
 
 
@@ -121,106 +121,28 @@ def _call_fields(asked: bodies.BatchCommand, request: Request, around: Context, 
     }
 
 
-_POOLS: Final = "creating, resizing, limiting, removing or archiving pools"
-
-
-def _create_pool(asked: bodies.BatchCreatePool, caller: Caller, fields: Fields) -> core.AnyCommand:
-    need_admin(caller, _POOLS)
-    return core.CreatePool(id=asked.id, total=asked.total, exist_ok=asked.exist_ok, per_account=asked.per_account,
-                           line=asked.line, **fields)  # fmt: skip
-
-
-def _resize_pool(asked: bodies.BatchResizePool, caller: Caller, fields: Fields) -> core.AnyCommand:
-    need_admin(caller, _POOLS)
-    return core.ResizePool(id=asked.id, total=asked.total, **fields)
-
-
-def _limit_pool(asked: bodies.BatchLimitPool, caller: Caller, fields: Fields) -> core.AnyCommand:
-    need_admin(caller, _POOLS)
-    return core.LimitPool(id=asked.id, per_account=asked.per_account, **fields)
-
-
-def _remove_pool(asked: bodies.BatchRemovePool, caller: Caller, fields: Fields) -> core.AnyCommand:
-    need_admin(caller, _POOLS)
-    return core.RemovePool(id=asked.id, **fields)
-
-
-def _archive_pool(asked: bodies.BatchArchivePool, caller: Caller, fields: Fields) -> core.AnyCommand:
-    need_admin(caller, _POOLS)
-    return core.ArchivePool(id=asked.id, **fields)
-
-
-def _unarchive_pool(asked: bodies.BatchUnarchivePool, caller: Caller, fields: Fields) -> core.AnyCommand:
-    need_admin(caller, _POOLS)
-    return core.UnarchivePool(id=asked.id, **fields)
-
-
-def _hold(asked: bodies.BatchHold, caller: Caller, fields: Fields) -> core.AnyCommand:
-    return core.PlaceHold(legs=legs_of(asked, caller), ttl=asked.ttl, deadline=asked.deadline, id=asked.id,
-                          token=asked.token, entity=asked.entity, metadata=asked.metadata,
-                          **passing_limits(asked, caller), **fields)  # fmt: skip
-
-
-def _join(asked: bodies.BatchJoin, caller: Caller, fields: Fields) -> core.AnyCommand:
-    return core.JoinLine(legs=(Leg(asked.pool, asked.quantity),), ttl=asked.ttl, offer_ttl=asked.offer_ttl, id=asked.id,
-                         token=asked.token, entity=asked.entity, metadata=asked.metadata,
-                         **passing_limits(asked, caller), **fields)  # fmt: skip
-
-
-def _consume(asked: bodies.BatchConsume, caller: Caller, fields: Fields) -> core.AnyCommand:
-    return core.Consume(legs=legs_of(asked, caller), id=asked.id, token=asked.token, entity=asked.entity,
-                        metadata=asked.metadata, **passing_limits(asked, caller), **fields)  # fmt: skip
-
-
-def _confirm(asked: bodies.BatchConfirm, caller: Caller, fields: Fields) -> core.AnyCommand:
-    if asked.force:
+def _command(asked: Any, caller: Caller, fields: Fields) -> AnyCommand:
+    """Return the command of a document, which has the same fields. It needs the scope of its verb, and `force` needs scope admin."""
+    kind, same = _KINDS[type(asked)]
+    for name in same:
+        fields[name] = getattr(asked, name)
+    if VERBS[kind.verb] == "admin":
+        need_admin(caller, f"the command {kind.verb}")
+    elif fields.get("force"):
         need_admin(caller, "force")
-    return core.ConfirmHold(id=asked.id, token=asked.token, entity=asked.entity, quantity=asked.quantity,
-                            keep_rest=asked.keep_rest, overage=asked.overage, force=asked.force, **fields)  # fmt: skip
+    if isinstance(asked, bodies.BatchJoin):
+        fields["legs"] = (Leg(asked.pool, asked.quantity),)
+    elif kind.names == "legs":
+        fields["legs"] = legs_of(asked, caller)
+    elif kind is core.ReturnToPool:
+        fields["force"] = True  # no token is checked
+    command: AnyCommand = kind(**fields)
+    return command
 
 
-def _release(asked: bodies.BatchRelease, caller: Caller, fields: Fields) -> core.AnyCommand:
-    if asked.force:
-        need_admin(caller, "force")
-    return core.ReleaseHold(id=asked.id, token=asked.token, quantity=asked.quantity, force=asked.force, **fields)
-
-
-def _extend(asked: bodies.BatchExtend, caller: Caller, fields: Fields) -> core.AnyCommand:
-    if asked.force:
-        need_admin(caller, "force")
-    return core.ExtendHold(id=asked.id, token=asked.token, by=asked.by, ttl=asked.ttl, until=asked.until,
-                           force=asked.force, **fields)  # fmt: skip
-
-
-def _expire(asked: bodies.BatchExpire, _caller: Caller, fields: Fields) -> core.AnyCommand:
-    return core.ExpireHold(id=asked.id, **fields)
-
-
-def _return(asked: bodies.BatchReturn, caller: Caller, fields: Fields) -> core.AnyCommand:
-    if asked.force:
-        need_admin(caller, "force")
-    return core.ReturnUnits(id=asked.id, token=asked.token, quantity=asked.quantity, force=asked.force, **fields)
-
-
-def _return_to_pool(asked: bodies.BatchReturnToPool, caller: Caller, fields: Fields) -> core.AnyCommand:
-    need_admin(caller, "returning units by pool")
-    return core.ReturnToPool(id=asked.id, quantity=asked.quantity, account=asked.account, force=True, **fields)
-
-
-_KINDS: Final[dict[type[Any], Callable[[Any, Caller, Fields], core.AnyCommand]]] = {
-    bodies.BatchCreatePool: _create_pool,
-    bodies.BatchResizePool: _resize_pool,
-    bodies.BatchLimitPool: _limit_pool,
-    bodies.BatchRemovePool: _remove_pool,
-    bodies.BatchArchivePool: _archive_pool,
-    bodies.BatchUnarchivePool: _unarchive_pool,
-    bodies.BatchHold: _hold,
-    bodies.BatchConsume: _consume,
-    bodies.BatchJoin: _join,
-    bodies.BatchConfirm: _confirm,
-    bodies.BatchRelease: _release,
-    bodies.BatchExtend: _extend,
-    bodies.BatchExpire: _expire,
-    bodies.BatchReturn: _return,
-    bodies.BatchReturnToPool: _return_to_pool,
+_BESIDE: Final = {*Body.__struct_fields__, "op", "legs"}
+_KINDS: Final[dict[type[Any], tuple[Any, tuple[str, ...]]]] = {
+    document: (kind, tuple({*document.__struct_fields__} & {*kind.__struct_fields__} - _BESIDE))
+    for document, kind in ((document, core.COMMANDS[verb]) for verb, document in bodies.DOCUMENTS.items())
 }
+"""By document: the command, and the fields that both have."""

@@ -18,14 +18,11 @@ from ...wire.budgets import (
     usage_answer,
 )
 from ...wire.fields import PageQuery
-from ...wire.holds import hold_now
-from ...wire.pools import pool_now
-from ...wire.problems import REPLAYED
 from .._async.budget_sets import AsyncBudgetSets
 from ..request import Answer, Request, answer
 from .calls import call_fields
-from .holds import hold_tag
-from .pools import pool_tag
+from .holds import answer_hold
+from .pools import answer_pool
 
 
 def _sets(request: Request) -> AsyncBudgetSets:
@@ -70,7 +67,7 @@ async def list_budgets(request: Request) -> Answer:
     )
 
 
-async def hold_budget(request: Request) -> Answer:
+async def budget_hold(request: Request) -> Answer:
     """Hold an estimate, in all named budgets or in none."""
     body: BudgetHold = request.body
     budgets = await _opened(request, body.estimate)
@@ -83,22 +80,20 @@ async def hold_budget(request: Request) -> Answer:
         metadata=body.metadata,
         **call_fields(request, body),
     )
-    shown = hold_now(hold, request.now(), request.caller.show, secret=True)
-    return answer(shown, 201, _headers(hold.replayed, hold_tag(hold)))
+    return answer_hold(request, hold)
 
 
-async def consume_budget(request: Request) -> Answer:
+async def budget_consume(request: Request) -> Answer:
     """Hold and confirm in one step."""
     body: BudgetConsume = request.body
     budgets = await _opened(request, body.actual)
     hold = await budgets.consume(
         body.client, body.actual, entity=body.entity, metadata=body.metadata, **call_fields(request, body)
     )
-    shown = hold_now(hold, request.now(), request.caller.show, secret=True)
-    return answer(shown, 201, _headers(hold.replayed, hold_tag(hold)))
+    return answer_hold(request, hold)
 
 
-async def confirm_budget(request: Request) -> Answer:
+async def budget_confirm(request: Request) -> Answer:
     """Report the actual amount; `uncovered` names budgets, not pools."""
     body: BudgetConfirm = request.body
     budgets = await _opened(request)
@@ -110,27 +105,20 @@ async def confirm_budget(request: Request) -> Answer:
         overage=body.overage,
         **call_fields(request, body),
     )
-    request.charge_legs(len(hold.raw.legs) - 1)
-    shown = hold_now(hold, request.now(), request.caller.show, secret=False)
-    return answer(shown, 200, _headers(hold.replayed, hold_tag(hold)))
+    return answer_hold(request, hold)
 
 
-async def resize_budget(request: Request) -> Answer:
+async def budget_resize(request: Request) -> Answer:
     """Change the total of the current window; future windows get the total of the set."""
     body: BudgetResize = request.body
     budgets = await _opened(request)
     pool = await budgets.resize(body.client, body.budget, body.total, per=body.per, **call_fields(request, body))
-    shown = pool_now(pool.raw, request.now())
-    return answer(shown, 200, _headers(pool.replayed, pool_tag(pool)))
+    return answer_pool(request, pool)
 
 
-async def show_usage(request: Request) -> Answer:
+async def budget_usage(request: Request) -> Answer:
     """The usage of a client in each current window."""
     query: ClientQuery = request.query
     budgets = await _opened(request)
     found = [usage_answer(usage) for usage in await budgets.usage(query.client)]
     return answer(UsagePage(found, request.now()))
-
-
-def _headers(replayed: bool, tag: bytes) -> tuple[tuple[bytes, bytes], ...]:
-    return ((b"etag", tag), REPLAYED) if replayed else ((b"etag", tag),)

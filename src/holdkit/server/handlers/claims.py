@@ -12,22 +12,14 @@ from ...faces._async.claim_reads import claim_bytes
 from ...faces.claim import Claim
 from ...faces.keys import key_of, split_key
 from ...kernel.context import check_reason
-from ...kernel.results import Hold, Page
-from ...wire.claims import ClaimPage, ClaimsQuery, FreeClaim, NewClaim, claim_answer
+from ...kernel.results import Page
+from ...wire.claims import ClaimPage, ClaimsQuery, FreeClaim, claim_answer
 from ...wire.fields import Time
-from ...wire.holds import hold_now
 from ...wire.items import (
     AddItems,
     AddSeats,
-    ConfirmItems,
     FreeItems,
-    HoldItems,
-    HoldSeats,
     ItemList,
-    ItemPage,
-    ItemsQuery,
-    ReadItems,
-    ReleaseItems,
     RemoveSeats,
     SeatPage,
     SeatsQuery,
@@ -36,7 +28,6 @@ from ...wire.items import (
 from ...wire.problems import REPLAYED, Problem
 from ..request import Answer, Request, answer
 from .calls import call_fields
-from .holds import hold_tag
 
 
 def _claim(request: Request, claim: Claim, *, replayed: bool = False) -> Answer:
@@ -48,22 +39,6 @@ def _time(request: Request, *claims: Claim) -> Time:
     """The time of an answer about claims: not before anything that they tell."""
     began = [claim.raw.hold.began for claim in claims if claim.raw.hold is not None]
     return request.now(*(claim.raw.pool.slot for claim in claims), *began)
-
-
-def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
-    request.charge_legs(len(hold.raw.legs) - request.cost.commands)
-    shown = hold_now(hold, request.now(hold.raw.held_at), request.caller.show, secret=secret)
-    tag = (b"etag", hold_tag(hold))
-    return answer(shown, status, (tag, REPLAYED) if hold.replayed else (tag,))
-
-
-async def hold_claim(request: Request) -> Answer:
-    """Hold a key; only this answer contains the token."""
-    body: NewClaim = request.body
-    hold = await request.kernel.claims.hold(
-        body.type, body.value, ttl=body.ttl, token=body.token, metadata=body.metadata, **call_fields(request, body)
-    )
-    return _hold(request, hold, 201, secret=True)
 
 
 async def free_claim(request: Request) -> Answer:
@@ -157,58 +132,5 @@ async def _changed(request: Request, ids: list[str]) -> Answer:
         ) from failed
 
 
-async def list_items(request: Request) -> Answer:
-    """List items in order of id."""
-    query: ItemsQuery = request.query
-    page = await request.kernel.items.list(query.prefix, after=query.after, limit=query.limit)
-    return answer(ItemPage(page, page.next, request.now()))
-
-
-async def show_items(request: Request) -> Answer:
-    """The states of items, in the requested order."""
-    body: ReadItems = request.body
-    return await _items(request, body.ids, body.token)
-
-
 async def _items(request: Request, ids: list[str], token: str | None = None) -> Answer:
     return answer(ItemList(await request.kernel.items.get(ids, token=token), request.now()))
-
-
-async def hold_items(request: Request) -> Answer:
-    """Hold items, all or none."""
-    body: HoldItems = request.body
-    hold = await request.kernel.items.hold(
-        body.ids, ttl=body.ttl, token=body.token, metadata=body.metadata, **call_fields(request, body)
-    )
-    return _hold(request, hold, 201, secret=True)
-
-
-async def hold_seats(request: Request) -> Answer:
-    """Find and hold seats in one request."""
-    body: HoldSeats = request.body
-    hold = await request.kernel.seats.hold(
-        body.count,
-        section=body.section,
-        kind=body.kind,
-        together=body.together,
-        ttl=body.ttl,
-        token=body.token,
-        metadata=body.metadata,
-        **call_fields(request, body),
-    )
-    return _hold(request, hold, 201, secret=True)
-
-
-async def confirm_items(request: Request) -> Answer:
-    """Confirm the hold that has exactly these items."""
-    body: ConfirmItems = request.body
-    hold = await request.kernel.items.confirm(
-        body.ids, token=body.token, entity=body.entity, **call_fields(request, body)
-    )
-    return _hold(request, hold)
-
-
-async def release_items(request: Request) -> Answer:
-    """Release the hold that has exactly these items."""
-    body: ReleaseItems = request.body
-    return _hold(request, await request.kernel.items.release(body.ids, token=body.token, **call_fields(request, body)))

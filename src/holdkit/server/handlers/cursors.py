@@ -23,7 +23,7 @@ from ..webhooks.hooks import FOLLOWER_PREFIX
 from .calls import call_fields
 
 
-async def show_end(request: Request) -> Answer:
+async def cursor(request: Request) -> Answer:
     """The cursor at the end of the journal."""
     query: CursorQuery = request.query
     own = query.back and not request.caller.operator

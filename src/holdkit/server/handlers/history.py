@@ -67,7 +67,7 @@ def window_of(asked: Slot, now: Slot) -> Window:
     return Window(step, times, until - -(-seconds // length) * length * SECOND, until)
 
 
-async def pool_history(request: Request) -> Answer:
+async def pool_histories(request: Request) -> Answer:
     """Pools over time."""
     body: PoolHistoryBody = request.body
     if not body.pools:
@@ -76,7 +76,7 @@ async def pool_history(request: Request) -> Answer:
     window = window_of(span(body.window, "window"), executor.now())
     return answer(
         await executor.run_blocking(
-            lambda: pool_histories(store, window, request.caller.tenant, body.pools, request.now())
+            lambda: pools_over_time(store, window, request.caller.tenant, body.pools, request.now())
         )
     )
 
@@ -86,7 +86,7 @@ def _store(request: Request) -> RollupStore | None:
     return None if rollups is None else rollups.store
 
 
-def pool_histories(
+def pools_over_time(
     store: RollupStore | None, window: Window, tenant: str, pools: Sequence[str], now: Time
 ) -> PoolHistories:
     """Pools over time, as a document; without a store, nobody is recording."""

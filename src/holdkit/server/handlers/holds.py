@@ -1,4 +1,4 @@
-"""Holds: place, join a line, confirm, release, extend, expire, return, read."""
+"""Holds: place, join a line, read. (What ends them is plain.)"""
 
 from __future__ import annotations
 
@@ -13,24 +13,17 @@ from ...core.pages import hold_bytes
 from ...core.validation import invalid
 from ...kernel.answers import hold_of, refusal_of
 from ...kernel.context import actor_text
-from ...kernel.normalise import hold_id, present, reference, span
+from ...kernel.normalise import hold_id, reference, span
 from ...kernel.results import Hold
 from ...wire.fields import Body, encode, read_moment
 from ...wire.holds import (
-    Confirm,
-    Expire,
-    Extend,
     HoldPage,
     HoldsQuery,
     Join,
     Leave,
     LinePage,
     LineQuery,
-    NewConsume,
     NewHoldInLine,
-    Placing,
-    Release,
-    Return,
     hold_answer,
     hold_now,
     place_answer,
@@ -40,6 +33,7 @@ from ...wire.problems import REPLAYED
 from ..request import JSON, Answer, Headers, Request, answer
 from .calls import call_fields, legs_of, need_admin, passing_limits
 
+CREATED: Final = 201
 MOST_LABELS: Final = 1_000
 """Claims whose keys are read for one answer."""
 
@@ -49,25 +43,26 @@ def hold_tag(hold: Hold) -> bytes:
     return f'"{hold.version}.{hold.state}"'.encode()
 
 
-def _hold_answer(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
+def answer_hold(request: Request, hold: Hold) -> Answer:
+    """Answer with a hold. Only the answer of an operation that places it, 201, has the token; such a request has paid for the legs."""
+    secret = request.operation.status == CREATED
     headers: Headers = (JSON, (b"etag", hold_tag(hold)))
     if hold.replayed:
         headers = (*headers, REPLAYED)
-    if not secret:  # else the request has named them, and paid
-        request.charge_legs(len(hold.raw.legs) - 1)
-    return Answer(
-        encode(hold_now(hold, request.now(hold.raw.held_at, hold.raw.joined_at), request.caller.show, secret=secret)),
-        status,
-        headers,
-    )
+    if not secret:
+        request.charge_legs(len(hold.raw.legs) - request.cost.commands)
+    shown = hold_now(hold, request.now(hold.raw.held_at, hold.raw.joined_at), request.caller.show, secret=secret)
+    return Answer(encode(shown), request.operation.status, headers)
 
 
-async def place_hold(request: Request) -> Answer:
+async def hold(request: Request) -> Answer:
     """Place a hold; only this answer contains the token."""
     body: NewHoldInLine = request.body
     if body.wait is not None or body.offer_ttl is not None:
         return await _hold_or_join(request, body)
-    hold = await _verbs(request, body).hold(
+    if body.force:
+        need_admin(request.caller, "force")
+    hold = await (request.kernel.admin if body.force else request.kernel).hold(
         legs_of(body, request.caller),
         ttl=body.ttl,
         deadline=body.deadline,
@@ -78,7 +73,7 @@ async def place_hold(request: Request) -> Answer:
         account=body.account,
         **call_fields(request, body),
     )
-    return _hold_answer(request, hold, 201, secret=True)
+    return answer_hold(request, hold)
 
 
 async def _hold_or_join(request: Request, body: NewHoldInLine) -> Answer:
@@ -98,7 +93,7 @@ async def _hold_or_join(request: Request, body: NewHoldInLine) -> Answer:
         **_fields(request, body),
     )
     done = await request.kernel._executor.execute(command)
-    return _hold_answer(request, hold_of(done, body.token), 201, secret=True)
+    return answer_hold(request, hold_of(done, body.token))
 
 
 def _fields(request: Request, body: Body) -> dict[str, Any]:
@@ -107,7 +102,7 @@ def _fields(request: Request, body: Body) -> dict[str, Any]:
     return {**around, "actor": actor_text(around["actor"]), "tenant": request.caller.tenant}
 
 
-async def leave_line(request: Request) -> Answer:
+async def leave(request: Request) -> Answer:
     """Stop waiting: answered with the refusal, or with the hold if it has been offered units by now."""
     body: Leave = request.body
     fields = {**_fields(request, body), "op": None}  # it may be repeated
@@ -116,10 +111,10 @@ async def leave_line(request: Request) -> Answer:
     done = await request.kernel._executor.execute(command)
     if done.refusal is not None:
         raise refusal_of(done.refusal)
-    return _hold_answer(request, hold_of(done, None))
+    return answer_hold(request, hold_of(done, None))
 
 
-async def join_line(request: Request) -> Answer:
+async def join(request: Request) -> Answer:
     """Wait in the line of a pool; only this answer contains the token."""
     body: Join = request.body
     command = JoinLine(
@@ -134,81 +129,7 @@ async def join_line(request: Request) -> Answer:
         **_fields(request, body),
     )
     receipt = await request.kernel._executor.execute(command)
-    return _hold_answer(request, hold_of(receipt, body.token), 201, secret=True)
-
-
-async def consume(request: Request) -> Answer:
-    """Hold and confirm in one step."""
-    body: NewConsume = request.body
-    hold = await _verbs(request, body).consume(
-        legs_of(body, request.caller),
-        id=body.id,
-        token=body.token,
-        entity=body.entity,
-        metadata=body.metadata,
-        account=body.account,
-        **call_fields(request, body),
-    )
-    return _hold_answer(request, hold, 201, secret=True)
-
-
-def _verbs(request: Request, body: Placing | Confirm | Release | Extend | Return) -> Any:
-    """The kernel, or what its operator calls: `force` needs scope admin."""
-    if not body.force:
-        return request.kernel
-    need_admin(request.caller, "force")
-    return request.kernel.admin
-
-
-async def confirm_hold(request: Request) -> Answer:
-    """Make held units consumed; `force` needs scope admin."""
-    body: Confirm = request.body
-    hold = await _verbs(request, body).confirm(
-        present(request.hold_named, body.token),
-        entity=body.entity,
-        quantity=body.quantity,
-        keep_rest=body.keep_rest,
-        overage=body.overage,
-        **call_fields(request, body),
-    )
-    return _hold_answer(request, hold)
-
-
-async def release_hold(request: Request) -> Answer:
-    """Make held units available; `force` needs scope admin."""
-    body: Release = request.body
-    hold = await _verbs(request, body).release(
-        present(request.hold_named, body.token), quantity=body.quantity, **call_fields(request, body)
-    )
-    return _hold_answer(request, hold)
-
-
-async def extend_hold(request: Request) -> Answer:
-    """Move the deadline to a later time; `force` needs scope admin."""
-    body: Extend = request.body
-    hold = await _verbs(request, body).extend(
-        present(request.hold_named, body.token),
-        by=body.by,
-        ttl=body.ttl,
-        until=body.until,
-        **call_fields(request, body),
-    )
-    return _hold_answer(request, hold)
-
-
-async def expire_hold(request: Request) -> Answer:
-    """Record an expiry. Optional: a hold ends at its deadline in any case."""
-    body: Expire = request.body
-    return _hold_answer(request, await request.kernel.admin.expire(request.hold_named, **call_fields(request, body)))
-
-
-async def return_units(request: Request) -> Answer:
-    """Make consumed units available again; `force` needs scope admin."""
-    body: Return = request.body
-    hold = await _verbs(request, body).return_units(
-        present(request.hold_named, body.token), quantity=body.quantity, **call_fields(request, body)
-    )
-    return _hold_answer(request, hold)
+    return answer_hold(request, hold_of(receipt, body.token))
 
 
 async def show_hold(request: Request) -> Answer:
@@ -218,7 +139,7 @@ async def show_hold(request: Request) -> Answer:
         return Answer(status=304, headers=((b"etag", hold_tag(hold)),))
     labels = await _labels(request, [hold])
     if not labels:
-        return _hold_answer(request, hold)
+        return answer_hold(request, hold)
     request.charge_legs(len(hold.raw.legs) - 1)
     now = request.now(hold.raw.held_at, hold.raw.joined_at)
     shown = hold_now(hold, now, request.caller.show, secret=False, labels=labels)

@@ -22,7 +22,7 @@ CURSOR_OF_LANE: Final = 60
 """Bytes that a cursor takes for each lane, about; every entry has one."""
 
 
-async def read_journal(request: Request) -> Answer:
+async def journal(request: Request) -> Answer:
     """A page of entries after a cursor. `cursor` stays the same while there are no new entries."""
     query: JournalQuery = request.query
     if query.include_reserved:

@@ -6,7 +6,7 @@ from ...core.validation import text
 from ...wire.claims import claim_answer
 from ...wire.holds import hold_answer
 from ...wire.pools import pool_answer
-from ...wire.search import NamePage, NamesQuery, SearchAnswer, SearchQuery
+from ...wire.search import SearchAnswer, SearchQuery
 from ..request import Answer, Request, answer
 from .pools import finder, shown_pool
 
@@ -36,20 +36,3 @@ def _nothing(request: Request) -> SearchAnswer:
     return SearchAnswer(
         pools=[], holds=[], entities=[], accounts=[], claims=[], items=[], complete=True, server_time=request.now()
     )
-
-
-async def list_entities(request: Request) -> Answer:
-    """List the entities of holds."""
-    query: NamesQuery = request.query
-    return _names(request, await request.kernel.admin.entities(query.prefix, after=query.after, limit=query.limit))
-
-
-async def list_accounts(request: Request) -> Answer:
-    """List the accounts that use anything."""
-    query: NamesQuery = request.query
-    return _names(request, await request.kernel.accounts.list(query.prefix, after=query.after, limit=query.limit))
-
-
-def _names(request: Request, names: list[str]) -> Answer:
-    query: NamesQuery = request.query
-    return answer(NamePage(names, names[-1] if len(names) == query.limit else None, request.now()))

@@ -39,12 +39,12 @@ MAX_DIFFERENCE_TEXT: Final = 1_000_000
 """Characters of all differences together: each appears twice in the answer."""
 
 
-async def live(_request: Request) -> Answer:
+async def livez(_request: Request) -> Answer:
     """Answer without touching the storage."""
     return answer(Live("ok"))
 
 
-async def ready(request: Request) -> Answer:
+async def readyz(request: Request) -> Answer:
     """503 if the storage does not answer, and while the server stops. Otherwise the durability level and the clock skew; no
     names, because this route needs no API key."""
     running = request.running

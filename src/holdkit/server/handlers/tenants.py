@@ -34,7 +34,7 @@ COUNTING: Final = 5.0
 """Seconds that a list spends on counting; tenants beyond that are listed without their usage."""
 
 
-async def show_usage(request: Request) -> Answer:
+async def usage(request: Request) -> Answer:
     """Count what the caller's tenant has stored."""
     quotas, tenant = request.running.quotas, request.caller.tenant
     usage = stored_rows(await quotas.usage(tenant))

@@ -108,7 +108,7 @@ def _delivery(attempt: Attempt) -> DeliveryAnswer:
     return DeliveryAnswer(**{**asdict(attempt), "at": at(attempt.at)})
 
 
-async def make_hook(request: Request) -> Answer:
+async def make_webhook(request: Request) -> Answer:
     """Create a webhook; only this answer contains the signing secret."""
     body: NewWebhook = request.body
     sender, tenant = _sender(request), request.caller.tenant
@@ -136,7 +136,7 @@ def _made_before(request: Request, hook: Hook, url: str, actions: list[str]) -> 
     return answer(_shown(request, hook, HookStatus(), secret), 201, (REPLAYED,))
 
 
-async def list_hooks(request: Request) -> Answer:
+async def list_webhooks(request: Request) -> Answer:
     """List the webhooks, without their secrets."""
     statuses = await _sender(request).statuses.of_tenant(request.caller.tenant)
     found = await _hooks(request).listed()
@@ -144,14 +144,14 @@ async def list_hooks(request: Request) -> Answer:
     return answer(HookPage(items, request.now()))
 
 
-async def show_hook(request: Request) -> Answer:
+async def show_webhook(request: Request) -> Answer:
     """Read a webhook, why it is failing, and how far its replay is."""
     hook = await _find(request)
     status = await _sender(request).statuses.find(request.caller.tenant, hook.id)
     return answer(_shown(request, hook, status))
 
 
-async def remove_hook(request: Request) -> Answer:
+async def remove_webhook(request: Request) -> Answer:
     """Remove a webhook, with its parked deliveries."""
     hook = await _find(request, durable=True)  # the caller relies on the answer that it is gone
     sender, tenant = _sender(request), request.caller.tenant
@@ -169,7 +169,7 @@ async def remove_hook(request: Request) -> Answer:
     return answer(_shown(request, hook, status))
 
 
-async def rotate_secret(request: Request) -> Answer:
+async def rotate_webhook(request: Request) -> Answer:
     """Give a webhook a new secret; for a while events are signed with both."""
     body: RotateWebhook = request.body
     hook = await _find(request)
@@ -228,7 +228,7 @@ async def list_parked(request: Request) -> Answer:
     return answer(ParkedPage(items, more, request.now()))
 
 
-async def send_test(request: Request) -> Answer:
+async def test_webhook(request: Request) -> Answer:
     """Send a test event, and report how the receiver took it. It stops and resumes nothing."""
     hook = await _find(request)
     _check_secret(request, hook)
@@ -244,7 +244,7 @@ async def send_test(request: Request) -> Answer:
     return answer(TestAnswer(**asdict(_delivery(attempt)), server_time=request.now()))
 
 
-async def replay_hook(request: Request) -> Answer:
+async def replay_webhook(request: Request) -> Answer:
     """Resume the webhook if it was stopped, and retry its parked deliveries, in the background."""
     hook = await _find(request, durable=True)  # the caller relies on the answer that it continues
     _check_secret(request, hook)

@@ -98,7 +98,7 @@ def _leg(leg: WindowLeg) -> Leg:
     return leg_of(leg)
 
 
-async def decide(request: Request) -> Answer:
+async def windows(request: Request) -> Answer:
     """Apply one command under its idempotency key; or resize several windows, all or none, which needs no key because it is
     idempotent."""
     body: Windowed = request.body
