@@ -17,6 +17,7 @@ from holdkit.engines.sqlite.engine import SqliteEngine
 from holdkit.operations import OPERATIONS
 from holdkit.server.key_limits import RULES, KeyLimit
 from holdkit.server.keys import VERBS, StoredKey
+from holdkit.wire.journal import SEALED
 from tests.integration.server.test_authorization_matrix import GUARDED, ask, name_of, scene
 from tests.support.servers import QUICK, InProcessApp, in_process_app
 
@@ -345,3 +346,24 @@ def test_prefixes_are_narrowed() -> None:
     assert narrowed(("b", "ab"), "a") == ("ab",)
     assert narrowed(("b", "ab"), "c") == ()
     assert narrowed((), "c") == ("c",)
+
+
+def test_where_a_list_of_holds_goes_on_is_sealed_for_a_limited_key() -> None:
+    """It may be the id of a hold that the key may not see."""
+
+    async def work(here: InProcessApp) -> None:
+        first, hidden, second = (digit * 32 for digit in "123")
+        for pool, id in (("show:1", first), ("tour:1", hidden), ("show:2", second)):
+            await do(here, "POST", "/v1/pools", {"id": pool, "total": 50})
+            assert (await do(here, "POST", "/v1/holds", {"pool": pool, "ttl": 60, "id": id}))[0] == 201
+        key = await limited(here, scope="read", pools=["show:"])
+        begin = (await here.call("GET", "/v1/holds?limit=1", key=key)).json()
+        assert [one["id"] for one in begin["items"]] == [first]
+        assert begin["next"].startswith(SEALED)
+        assert not [id for id in (first, hidden, second) if id in begin["next"]]
+        rest = (await here.call("GET", f"/v1/holds?after={begin['next']}", key=key)).json()
+        assert [one["id"] for one in rest["items"]] == [second]
+        whole = (await here.call("GET", "/v1/holds?limit=1", tenant="acme")).json()
+        assert whole["next"] == first, "another key sees the id itself"
+
+    play(work)
