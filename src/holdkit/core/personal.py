@@ -43,8 +43,9 @@ ERASED_DOCUMENT: Final = '{"erased":true}'
 
 
 def kind_of(path: Path) -> str:
-    """The last part of a path: `actor`, `reason`, `entity`, `account`, `metadata`, `label`, `pool`, `subject`, `body`, `last_op`."""
-    return path.rpartition(".")[2]
+    """The last part of a path: `actor`, `reason`, `entity`, `account`, `metadata`, `label`, `pool`, `subject`, `body`, `last_op`; of
+    what a field was before a change, the field."""
+    return path.rpartition(".")[2].removeprefix("was_")
 
 
 def fields(entry: Entry) -> dict[Path, str]:
