@@ -38,7 +38,7 @@ from .erased_records import ErasedRecords
 from .model import Pool, Slot, StoredHold
 from .new_names import NewNames, entry_of_hold, entry_of_pool, rewritten
 from .outcomes import Done, Refusal, Shortfall
-from .personal import ERASED_DOCUMENT, NAMES, Path, is_stub, kind_of
+from .personal import ERASED_DOCUMENT, NAMES, Path, fields, is_stub, kind_of
 
 ERASURES: Final = "~erasure"
 """The kind of the records that tell of erasures."""
@@ -109,8 +109,7 @@ class Erasure:
             return value in touched or (entry.hold is not None and any(leg.pool == value for leg in entry.hold.legs))
         if by == "account":
             names = (value, *self.aliases)
-            counted = any(effect.tally is not None and effect.tally.account in names for effect in entry.effects)
-            return counted or (entry.hold is not None and entry.hold.account in names)
+            return any(kind_of(path) == by and found in names for path, found in fields(entry).items())
         said = entry.hold or entry.change
         return said is not None and said.entity in (value, self.stub)  # the stub: of a run that was interrupted
 

@@ -167,7 +167,9 @@ PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     for kind in (Entry, StoredHold, Pool, Tally, Record, RefusedCommand, AskedLeg)
 }
 """The fields with a text that may name a person, by struct."""
-PERSONAL[Change] = tuple(name for name in PERSONAL[StoredHold] if name in Change.__struct_fields__)
+PERSONAL[Change] = (
+    *[name for name in PERSONAL[StoredHold] if name in Change.__struct_fields__], *fields_that(Fact.PERSONAL, Change)
+)  # fmt: skip
 
 
 def _texts(struct: Struct, path: Path, see: See) -> dict[str, str]:
