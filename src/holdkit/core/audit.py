@@ -155,9 +155,8 @@ def _change_agrees(folded: Folded, entry: Entry, change: Change, seq: int) -> It
         return
     inherits = entry.action in (Action.HOLD_RELEASED, Action.HOLD_EXPIRED)
     for field, was, says in (
-        ("state", hold.state, change.was),
+        *((field, getattr(hold, field), says) for field, says in change.before.items()),
         ("version", hold.version, change.version - 1),
-        ("deadline", hold.deadline, change.was_deadline),
         ("legs", [(leg.pool, leg.quantity) for leg in hold.legs], [(leg.pool, leg.quantity) for leg in change.legs]),
         ("entity", hold.entity, change.entity if inherits else hold.entity),
         (

@@ -116,6 +116,15 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     fence: int | UnsetType = UNSET
     """Of an offer: the fence of the grant."""
 
+    @property
+    def before(self) -> dict[str, object]:
+        """What the change says of the hold before it: its state, and the fields with a `was_` that it changes."""
+        changed = {name[4:]: getattr(self, name) for name in _WAS if getattr(self, name[4:]) is not UNSET}
+        return {"state": self.was, **changed}
+
+
+_WAS: Final = tuple(name for name in Change.__struct_fields__ if name.startswith("was_"))
+
 
 class AskedLeg(Struct, frozen=True, gc=False, omit_defaults=True):
     """Units of one pool that a refused command asked for, or that were missing above such a pool."""
