@@ -213,6 +213,17 @@ class ReturnUnits(HoldCommand, frozen=True):
     trusted: bool = False
 
 
+class ReassignHold(HoldCommand, frozen=True):
+    """A hold, with all that it counts for, moves to another account, or to none."""
+
+    verb = "reassign"
+    reasons = (*ENDING, Reason.HOLD_WAITING, Reason.ACCOUNT_REQUIRED, Reason.ACCOUNT_LIMIT)
+    account: str | None
+    token: str | None = field(default=None, name="owner")
+    force: bool = False
+    """No limit per account refuses it either."""
+
+
 class ReturnToPool(PoolCommand, frozen=True):
     """Consumed units whose holds have been dropped become available again. A control-plane call: forced, with a reason."""
 

@@ -62,6 +62,7 @@ class Action(StrEnum):
     HOLD_RELEASED = "hold.released"
     HOLD_EXPIRED = "hold.expired"
     HOLD_RETURNED = "hold.returned"
+    HOLD_REASSIGNED = "hold.reassigned", "answers"
     HOLD_RETIRED = "hold.retired"
     LEG_RETURNED = "leg.returned"
     RECORD_PUT = "record.put"
@@ -115,6 +116,9 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     """Of an offer: when the units were granted."""
     fence: int | UnsetType = UNSET
     """Of an offer: the fence of the grant."""
+    account: str | UnsetType | None = UNSET
+    """Of a hold that moves to another account; `was_account` is from before."""
+    was_account: Personal[str | None] = None
 
     @property
     def before(self) -> dict[str, object]:

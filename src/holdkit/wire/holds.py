@@ -147,6 +147,14 @@ class Return(Release, kw_only=True):
     """Make consumed units available again."""
 
 
+class Reassign(Body, kw_only=True):
+    """Move a held hold to another account."""
+
+    token: Token = None
+    account: Account
+    force: Force = False
+
+
 class HoldsQuery(Struct, forbid_unknown_fields=True):
     """The holds to list."""
 

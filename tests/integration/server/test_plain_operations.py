@@ -122,7 +122,7 @@ def test_a_command_of_a_batch_needs_the_scope_of_its_own_route() -> None:
 
 def test_a_hold_in_the_path_is_named_by_its_ticket_and_charged_by_its_legs() -> None:
     naming = [one for one in PLAIN if "{hold}" in one.path]
-    assert {one.name for one in naming} == {"confirm", "release", "extend", "expire", "return"}
+    assert {one.name for one in naming} == {"confirm", "release", "extend", "expire", "return", "reassign"}
 
     async def work(here: InProcessApp) -> None:
         for operation in naming:
@@ -148,7 +148,7 @@ def test_a_hold_in_the_path_is_named_by_its_ticket_and_charged_by_its_legs() -> 
 def test_force_is_journaled_and_needs_a_reason() -> None:
     async def work(here: InProcessApp) -> None:
         forcing = [one for one in PLAIN if one.body is not None and "force" in one.body.__struct_fields__]
-        assert {one.name for one in forcing} == {"consume", "confirm", "release", "extend", "return"}
+        assert {one.name for one in forcing} == {"consume", "confirm", "release", "extend", "return", "reassign"}
         for operation in forcing:
             ids = {"hold": (await placed(here, {"pool": "gpu", "ttl": 60}))["id"], "pool": "gpu"}
             if operation.name == "return":

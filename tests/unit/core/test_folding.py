@@ -289,6 +289,7 @@ def test_what_is_true_of_an_action() -> None:
         "hold.waiting",
         "hold.offered",
         "hold.held",
+        "hold.reassigned",
         "journal.baseline",
     ]
     assert [action.value for action in Action if action.beside] == ["pool.created", "pool.resized"]
