@@ -263,6 +263,7 @@ export interface EntryAnswer {
     | "hold.released"
     | "hold.expired"
     | "hold.returned"
+    | "hold.reassigned"
     | "hold.retired"
     | "leg.returned"
     | "record.put"

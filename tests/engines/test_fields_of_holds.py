@@ -100,7 +100,8 @@ def write(hk: holdkit.Kernel, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
             if hold is not None:
                 record(view, Action.HOLD_HELD, ID, now, command, hold=hold)
             elif changed and before is not None:
-                change = structs.replace(became(before, before.legs), **changed)
+                was = {"was_account": before.account} if "account" in changed else {}
+                change = structs.replace(became(before, before.legs), **was, **changed)
                 record(view, Action.HOLD_EXTENDED, ID, now, command, change=change)
             return Done(now, view.holds.get(("", ID)))
 
@@ -151,5 +152,5 @@ def test_each_field_that_an_erasure_replaces(hk: holdkit.Kernel, write: Callable
 def test_every_field_says_once_whether_it_can_change() -> None:
     lives = [name for fact in (Fact.FIXED, Fact.GRANTED, Fact.CHANGING) for name in fields_that(fact, StoredHold)]
     assert sorted(lives) == sorted(StoredHold.__struct_fields__)
-    assert {*GRANTED, *CHANGING} == {*Change.__struct_fields__} - {"was", "was_deadline"}
+    assert {*GRANTED, *CHANGING} == {*Change.__struct_fields__} - {"was", "was_deadline", "was_account"}
     assert set(VALUES) == set(FIELDS)

@@ -19,6 +19,7 @@ from holdkit.core.commands import (
     LimitPool,
     PlaceHold,
     PutRecord,
+    ReassignHold,
     ReleaseHold,
     RemovePool,
     ResizePool,
@@ -128,7 +129,7 @@ class LineClients:
         """The next command."""
         random = self._random
         hold = random.choice(self._holds[-5:]) if self._holds else minted_id(START, random.randbytes(10))
-        kind = random.choices(range(9), (8, 6, 5, 4, 1, 1, 1, 2, 1))[0]
+        kind = random.choices(range(10), (8, 6, 5, 4, 1, 1, 1, 2, 1, 2))[0]
         if kind < 2:
             hold = minted_id(START, random.randbytes(10))
             self._holds.append(hold)
@@ -155,6 +156,8 @@ class LineClients:
                 return random.choice((ArchivePool, UnarchivePool, UnarchivePool))(id=random.choice(TREE))
             case 7:
                 return ReturnUnits(id=hold, token="me")
+            case 8:
+                return ReassignHold(id=hold, token="me", account=birth["account"])
             case _:
                 return ExtendHold(id=hold, token="me", by_slots=random.choice((5, 100)) * SECOND)
 

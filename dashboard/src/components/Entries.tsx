@@ -50,7 +50,9 @@ function Refusal({ entry, most }: { entry: EntryAnswer; most: number }) {
 
 /** How the counters of each pool changed; of a refusal, what was asked for. */
 export function Effects({ entry, most = 2 }: { entry: EntryAnswer; most?: number }) {
-  const shown = entry.pools.slice(0, most);
+  const moved = entry.action === "hold.reassigned";
+  const pools = moved ? [] : entry.pools;
+  const shown = pools.slice(0, most);
   const deadline = entry.action === "hold.extended" ? entry.after.deadline : null;
   return (
     <span class="effects">
@@ -64,12 +66,17 @@ export function Effects({ entry, most = 2 }: { entry: EntryAnswer; most?: number
           {effect.consumed !== 0 && <b class="figure-consumed">{signed(effect.consumed)} consumed</b>}
         </span>
       ))}
+      {moved && (
+        <span class="muted">
+          to <b>{String(entry.after.account ?? "no account")}</b>
+        </span>
+      )}
       {typeof deadline === "string" && (
         <span class="muted">
           until <b>{clock(deadline)}</b>
         </span>
       )}
-      {entry.pools.length > most && <span class="muted">and {entry.pools.length - most} more</span>}
+      {pools.length > most && <span class="muted">and {pools.length - most} more</span>}
     </span>
   );
 }

@@ -26,6 +26,7 @@ const ACTIONS: Record<EntryAnswer["action"], true> = {
   "hold.released": true,
   "hold.expired": true,
   "hold.returned": true,
+  "hold.reassigned": true,
   "hold.retired": true,
   "leg.returned": true,
   "record.put": true,

@@ -1,4 +1,4 @@
-"""``holdkit hold``, ``consume``, ``confirm``, ``release``, ``extend``, ``return`` and ``holds``."""
+"""``holdkit hold``, ``consume``, ``confirm``, ``release``, ``extend``, ``return``, ``reassign`` and ``holds``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from .arguments import (
     account_option,
     entity_option,
     force_option,
+    hold_named,
     leg_option,
     metadata_option,
     pass_limits_option,
@@ -23,8 +24,9 @@ from .arguments import (
     ticket_argument,
     ticket_from,
     token_option,
+    verbs,
 )
-from .options import is_local, open_kernel, tenant_options, time_of
+from .options import call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
 from .plain import plain
 
@@ -133,6 +135,33 @@ def return_() -> None:
       holdkit return "$TICKET" --reason order_cancelled
       holdkit return 0199c0ffee… --force --reason "refund of order 9"
     """
+
+
+@click.command()
+@ticket_argument
+@token_option
+@account_option
+@click.option("--no-account", is_flag=True, help="for nobody in particular from now on")
+@force_option
+@call_options
+@tenant_options
+def reassign(
+    url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, account: str | None, no_account: bool,
+    force: bool, **call: Any,
+) -> int:  # fmt: skip
+    """Move a held hold, with all that it counts for, to another account. TICKET may be - (read from stdin), or an id with --token or
+    --force.
+
+    \b
+    Example:
+      holdkit reassign "$TICKET" --account customer:9
+      holdkit reassign 0199c0ffee… --no-account --force --reason "customer called"
+    """
+    if (account is None) != no_account:
+        raise click.UsageError("give either --account or --no-account")
+    with open_kernel(url, tenant) as hk:
+        done = verbs(hk, force).reassign(hold_named(hold, token), account=account, **call_of(call))
+        return print_hold(hk, done, in_json)
 
 
 @click.group()

@@ -172,6 +172,7 @@ HEADS: Final[dict[str, tuple[tuple[click.Command, str], ...]]] = {
         (holds.extend, "Move the deadline to a later time"),
         (holds.consume, "Hold and confirm in one step"),
         (holds.return_, "Make consumed units available again"),
+        (holds.reassign, "Move a hold to another account"),
         (lines.join, "Wait in the line of a pool"),
         (lines.place, "Show a hold's place in line (1 is next)"),
         (run_command.run, "Hold while a command runs"),

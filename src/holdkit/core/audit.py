@@ -43,7 +43,7 @@ from .entries import Action, Change, Effect, Entry
 from .fold import fold
 from .ladders.finding import prunable
 from .limits import LIMITS_KEY, journaled, was_bounded
-from .model import Pool, Slot, StoredHold
+from .model import Key, Pool, Slot, StoredHold
 from .outstanding import Tally
 from .view import View
 
@@ -106,12 +106,15 @@ def _fold_all(entries: Iterable[Numbered | Difference], folded: Folded) -> Itera
 
 
 def counters_agree(folded: Folded | View, entry: Entry, seq: int = 0) -> Iterator[Difference]:
-    """Each effect must start from the pool's last state: that detects a changed or lost entry."""
+    """Each effect must start from the pool's last state, which an effect before it in the entry may have made: that detects a
+    changed or lost entry."""
     if entry.action in (Action.JOURNAL_BASELINE, Action.POOL_REPAIRED):
         return
+    made: dict[Key, Pool] = {}
     for effect in entry.effects:
         pool = effect.pool
-        before = folded.pools.get((pool.tenant, pool.id))
+        before = made.get(pool.key) or folded.pools.get(pool.key)
+        made[pool.key] = pool
         was_of = _NO_POOL if before is None else before
         own_loose = 0 if effect.tally is not None else effect.loose
         for field, was, says in (
@@ -152,9 +155,8 @@ def _change_agrees(folded: Folded, entry: Entry, change: Change, seq: int) -> It
         return
     inherits = entry.action in (Action.HOLD_RELEASED, Action.HOLD_EXPIRED)
     for field, was, says in (
-        ("state", hold.state, change.was),
+        *((field, getattr(hold, field), says) for field, says in change.before.items()),
         ("version", hold.version, change.version - 1),
-        ("deadline", hold.deadline, change.was_deadline),
         ("legs", [(leg.pool, leg.quantity) for leg in hold.legs], [(leg.pool, leg.quantity) for leg in change.legs]),
         ("entity", hold.entity, change.entity if inherits else hold.entity),
         (

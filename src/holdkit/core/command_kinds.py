@@ -70,7 +70,12 @@ class PoolCommand(Command, frozen=True):
 
 
 class HoldCommand(Command, frozen=True):
-    """What commands about a hold have in common."""
+    """What commands about a hold have in common.
+
+    With `force`, where one has it, it is a control-plane call that needs no token: it needs a reason, and is journaled as
+    forced. With `trusted` it needs no token either, because the face proves its right by a record of its own in the same
+    group; only faces may say so.
+    """
 
     names: ClassVar[Literal["hold"]] = "hold"
     id: str

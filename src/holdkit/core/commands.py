@@ -149,10 +149,8 @@ class ConfirmHold(HoldCommand, frozen=True):
     late_overage: bool = False
     """Overage is also taken from a closed window, because the work began in it. Faces only."""
     force: bool = False
-    """A control-plane confirm without the token, whose overage no limit per account refuses; needs a reason and is journaled
-    as forced."""
+    """No limit per account refuses its overage either."""
     trusted: bool = False
-    """No token is required: the face proves its right by a record of its own in the same group. Faces only."""
 
 
 class ReleaseHold(HoldCommand, frozen=True):
@@ -165,9 +163,7 @@ class ReleaseHold(HoldCommand, frozen=True):
     token: str | None = field(default=None, name="owner")
     quantity: Amounts = None
     force: bool = False
-    """A control-plane release without the token; needs a reason and is journaled as forced."""
     trusted: bool = False
-    """As for `ConfirmHold`."""
 
 
 class LeaveLine(HoldCommand, frozen=True):
@@ -195,21 +191,14 @@ class ExtendHold(HoldCommand, frozen=True):
     forever: bool = False
     """Remove the deadline. Only for a face that ends the hold in any case."""
     force: bool = False
-    """A control-plane extension without the token; needs a reason and is journaled as forced."""
     trusted: bool = False
-    """As for `ConfirmHold`."""
 
 
 class ExpireHold(HoldCommand, frozen=True):
-    """Mark a hold as expired once its deadline has come; expiring an expired hold changes nothing."""
+    """Mark a hold as expired once its deadline has come; expiring an expired hold changes nothing. Anybody may ask for it."""
 
     verb = "expire"
-    reasons = (
-        *FINDING[:2],
-        Reason.ALREADY_CONFIRMED,
-        Reason.ALREADY_RELEASED,
-        Reason.NOT_DUE,
-    )  # anybody may ask for it
+    reasons = (*FINDING[:2], Reason.ALREADY_CONFIRMED, Reason.ALREADY_RELEASED, Reason.NOT_DUE)
 
 
 class ReturnUnits(HoldCommand, frozen=True):
@@ -221,9 +210,18 @@ class ReturnUnits(HoldCommand, frozen=True):
     token: str | None = field(default=None, name="owner")
     quantity: Amounts = None
     force: bool = False
-    """A control-plane return without the token; needs a reason and is journaled as forced."""
     trusted: bool = False
-    """As for `ConfirmHold`."""
+
+
+class ReassignHold(HoldCommand, frozen=True):
+    """A hold, with all that it counts for, moves to another account, or to none."""
+
+    verb = "reassign"
+    reasons = (*ENDING, Reason.HOLD_WAITING, Reason.ACCOUNT_REQUIRED, Reason.ACCOUNT_LIMIT)
+    account: str | None
+    token: str | None = field(default=None, name="owner")
+    force: bool = False
+    """No limit per account refuses it either."""
 
 
 class ReturnToPool(PoolCommand, frozen=True):

@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from . import commands
 from .commands import AnyCommand, Group, Sweep
-from .ladders.accounts import limit_pool
+from .ladders.accounts import limit_pool, reassign_hold
 from .ladders.ending import confirm_hold, extend_hold, release_hold, return_units
 from .ladders.expiry import expire_hold, return_due_legs, sweep
 from .ladders.lines import feed, feed_line, join_line, leave_line
@@ -62,6 +62,7 @@ LADDERS: Final[dict[type[Any], Callable[[View, Any, Slot], Outcome]]] = {
     commands.ReleaseHold: release_hold,
     commands.ExtendHold: extend_hold,
     commands.ReturnUnits: return_units,
+    commands.ReassignHold: reassign_hold,
     commands.Consume: consume,
     commands.JoinLine: join_line,
     commands.LeaveLine: leave_line,

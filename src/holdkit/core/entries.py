@@ -62,6 +62,7 @@ class Action(StrEnum):
     HOLD_RELEASED = "hold.released"
     HOLD_EXPIRED = "hold.expired"
     HOLD_RETURNED = "hold.returned"
+    HOLD_REASSIGNED = "hold.reassigned", "answers"
     HOLD_RETIRED = "hold.retired"
     LEG_RETURNED = "leg.returned"
     RECORD_PUT = "record.put"
@@ -115,6 +116,18 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     """Of an offer: when the units were granted."""
     fence: int | UnsetType = UNSET
     """Of an offer: the fence of the grant."""
+    account: str | UnsetType | None = UNSET
+    """Of a hold that moves to another account; `was_account` is from before."""
+    was_account: Personal[str | None] = None
+
+    @property
+    def before(self) -> dict[str, object]:
+        """What the change says of the hold before it: its state, and the fields with a `was_` that it changes."""
+        changed = {name[4:]: getattr(self, name) for name in _WAS if getattr(self, name[4:]) is not UNSET}
+        return {"state": self.was, **changed}
+
+
+_WAS: Final = tuple(name for name in Change.__struct_fields__ if name.startswith("was_"))
 
 
 class AskedLeg(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -38,7 +38,7 @@ from .erased_records import ErasedRecords
 from .model import Pool, Slot, StoredHold
 from .new_names import NewNames, entry_of_hold, entry_of_pool, rewritten
 from .outcomes import Done, Refusal, Shortfall
-from .personal import ERASED_DOCUMENT, NAMES, Path, is_stub, kind_of
+from .personal import ERASED_DOCUMENT, NAMES, Path, fields, is_stub, kind_of
 
 ERASURES: Final = "~erasure"
 """The kind of the records that tell of erasures."""
@@ -77,7 +77,7 @@ class Erasure:
         self.pools: dict[str, bool] = {selector.value: True} if selector.by == "claim" else {}
         """The pools of their claims, and whether the key is erased too."""
         self.accounts: set[str] = set()
-        """Accounts that erased holds keep, because pools count them."""
+        """Accounts that erased holds keep, because pools count them; known once their entries and rows were rewritten."""
         self.beside: dict[tuple[str, Slot], set[str | None]] = {}
         """Pools of faces that erased holds were placed on, each with the slot of that, and who did it."""
         self.records = ErasedRecords(selector.tenant, (selector.value, selector.label), self.holds)
@@ -109,8 +109,7 @@ class Erasure:
             return value in touched or (entry.hold is not None and any(leg.pool == value for leg in entry.hold.legs))
         if by == "account":
             names = (value, *self.aliases)
-            counted = any(effect.tally is not None and effect.tally.account in names for effect in entry.effects)
-            return counted or (entry.hold is not None and entry.hold.account in names)
+            return any(kind_of(path) == by and found in names for path, found in fields(entry).items())
         said = entry.hold or entry.change
         return said is not None and said.entity in (value, self.stub)  # the stub: of a run that was interrupted
 
@@ -118,8 +117,6 @@ class Erasure:
         """The hold as it was placed, or as it is stored: who placed it is erased with it."""
         if hold.id in self.holds and self.holds[hold.id] is None:
             self.holds[hold.id] = hold.actor
-        if hold.account is not None and hold.id in self.holds and self._keeps_account(hold):
-            self.accounts.add(hold.account)
         for leg in hold.legs if hold.id in self.holds and hold.held_at is not None else ():
             if leg.pool.startswith("~"):
                 self.beside.setdefault((leg.pool, hold.held_at), set()).add(hold.actor)  # type: ignore[arg-type]
@@ -189,9 +186,7 @@ class Erasure:
         if selector.by == "actor":
             return value
         if kind == "account":
-            counted = entry.refused is None and (entry.hold is None or self._keeps_account(entry.hold))
-            gone = mine and path in ("hold.account", "refused.account") and not counted
-            return self.stub if gone or (named and selector.by == "account") else value
+            return self.stub if self._erases_account(entry, path, value, mine) else value
         if path.startswith("effects.") and kind in ("label", "entity"):
             pool = entry.effects[int(path.split(".")[1])].pool
             gone = self.pools.get(pool.id) or (kind == "entity" and named and selector.by == "entity")
@@ -225,9 +220,18 @@ class Erasure:
         placed = self.holds[entry.subject] if entry.hold is None else entry.hold.actor
         return actor in (placed, self.holds[entry.subject]) and actor != "system"
 
-    def _keeps_account(self, hold: StoredHold) -> bool:
-        """Whether a pool counts the account of this hold: pools of faces do not."""
-        return self.selector.by != "account" and any(not name.startswith("~") for name in hold.pools)
+    def _erases_account(self, entry: Entry, path: Path, account: str, mine: bool) -> bool:
+        """Whether the name of an account goes. With an account goes its own name alone: a hold may be, or have been, another's.
+        With a hold that is erased in another way go the names by which no pool counts it; the others are told."""
+        if self.selector.by == "account":
+            return account == self.selector.value
+        said = entry.hold or entry.change
+        if said is None or path.startswith("effects."):
+            return mine and path == "refused.account"
+        counted = any(not leg.pool.startswith("~") for leg in said.legs)
+        if counted and entry.subject in self.holds:
+            self.accounts.add(account)
+        return mine and not counted
 
     def hold(self, hold: StoredHold) -> StoredHold:
         """A stored hold without what is erased."""

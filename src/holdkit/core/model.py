@@ -183,7 +183,7 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
     """When units were last returned."""
     closes: Fixed[Slot | None] = None
     """The end of its last window; None if any of its pools has no window, and so counts what is consumed for ever."""
-    account: Fixed[Personal[Filed[str | None]]] = None
+    account: Changing[Personal[Filed[str | None]]] = None
     """In whose tallies its units are counted."""
     above: Changing[Filed[tuple[Level, ...]]] = ()
     """The pools above those of its legs, by id, with what is outstanding there. A pool that is named too has both."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from msgspec import Struct
 
-from .command_kinds import Placing, PoolCommand
+from .command_kinds import HoldCommand, Placing, PoolCommand
 from .commands import CreatePool, Group, LeaveLine, PutRecord, RemovePool, ReturnToPool, Sweep
 from .erased_names import ErasedNames
 from .face_legs import FaceLeg
@@ -14,6 +16,8 @@ from .limits import LIMITS_KEY
 from .model import Key, RecordKey, StoredHold
 from .outstanding import TallyKey, tallied
 from .trees import SEPARATOR, all_pools, ancestors, parent_of, path_of
+
+NO_ACCOUNTS: Final[Mapping[Key, Collection[str]]] = MappingProxyType({})
 
 
 class Needs(Struct, frozen=True):
@@ -33,6 +37,8 @@ class Needs(Struct, frozen=True):
     """Those pools that the batch may create: the fence floors of their tenants are loaded."""
     tallies: frozenset[TallyKey] | set[TallyKey] = frozenset()
     """The tallies of accounts that the batch names; those of the holds that it names are loaded with them (`tallies_of`)."""
+    accounts: Mapping[Key, Collection[str]] = NO_ACCOUNTS
+    """The accounts that commands name for holds that exist, by hold: their tallies are loaded with those of the hold's own."""
 
     @property
     def changes_limits(self) -> bool:
@@ -40,7 +46,7 @@ class Needs(Struct, frozen=True):
         return LIMITS_KEY in self.records
 
 
-def needs(groups: Iterable[Group], names: ErasedNames | None = None) -> Needs:
+def needs(groups: Sequence[Group], names: ErasedNames | None = None) -> Needs:
     """What must be loaded for these groups; where names were erased, also what recognises those that they name."""
     pools: set[Key] = set()  # not `set[Key]()`, which is several times slower
     holds: set[Key] = set()
@@ -50,6 +56,7 @@ def needs(groups: Iterable[Group], names: ErasedNames | None = None) -> Needs:
     created: set[Key] = set()
     records: set[RecordKey] = set()
     tallies: set[TallyKey] = set()
+    accounts: dict[Key, list[str]] = {}
     limit = 0
     for group in groups:
         for command in group.commands:
@@ -65,8 +72,7 @@ def needs(groups: Iterable[Group], names: ErasedNames | None = None) -> Needs:
                 asked.add((tenant, command.op))
             if command.names == "hold":
                 standing.add((tenant, command.id))
-                if type(command) is LeaveLine and command.placed_op is not None:  # its recorded answer is replaced
-                    asked.add((tenant, command.placed_op))
+                _name_hold(command, asked, accounts)
             elif command.names == "pool":
                 pools.update([(tenant, name) for name in pools_named(command)])
                 tallies.update(_tallies_named(command))
@@ -77,16 +83,29 @@ def needs(groups: Iterable[Group], names: ErasedNames | None = None) -> Needs:
                 records.add((tenant, command.kind, command.id) if isinstance(command, PutRecord) else LIMITS_KEY)
         if group.guard is not None:
             asked.add((group.guard.tenant, group.guard.op))
+    if accounts:
+        tallies.update(_tallies_of_placed(groups, accounts))
     if names is not None:
         pools.update([(key[0], id) for key in pools if (id := names.claim(*key)) is not None])
         tallies.update([other for key in tallies for other in _others(key, names)])
-    return Needs(pools, holds | standing, operations | asked, records, limit, standing, asked, created, tallies)
+    return Needs(
+        pools, holds | standing, operations | asked, records, limit, standing, asked, created, tallies, accounts
+    )
 
 
 def _others(key: TallyKey, names: ErasedNames) -> list[TallyKey]:
     """The tallies of the same account under other names."""
     tenant, pool, account = key
     return [(tenant, pool, name) for name in names.others(tenant, account)]
+
+
+def _name_hold(command: HoldCommand, asked: set[Key], accounts: dict[Key, list[str]]) -> None:
+    """Add what else a command needs that names a hold."""
+    if type(command) is LeaveLine and command.placed_op is not None:  # its recorded answer is replaced
+        asked.add((command.tenant, command.placed_op))
+    account: str | None = getattr(command, "account", None)
+    if account is not None:
+        accounts.setdefault((command.tenant, command.id), []).append(account)
 
 
 def _name_legs(command: Placing, pools: set[Key], created: set[Key], tallies: set[TallyKey]) -> None:
@@ -103,13 +122,24 @@ def _name_legs(command: Placing, pools: set[Key], created: set[Key], tallies: se
         tallies.update(_tallies_named(command))
 
 
+def _tallies_of_placed(groups: Sequence[Group], accounts: Mapping[Key, Collection[str]]) -> Iterator[TallyKey]:
+    """The tallies of these accounts on the pools of the holds that the batch itself places."""
+    for command in (command for group in groups for command in group.commands if command.names == "legs"):
+        for account in accounts.get((command.tenant, command.id or ""), ()):
+            yield from _counted(command.tenant, all_pools(command.legs), account)
+
+
+def _counted(tenant: str, pools: Iterable[str], account: str) -> list[TallyKey]:
+    return [(tenant, name, account) for name in pools if tallied(name, account) is not None]
+
+
 def _tallies_named(command: Placing | PoolCommand) -> Iterable[TallyKey]:
     """The tallies of the account that a command names."""
     account: str | None = getattr(command, "account", None)
     if account is None:
         return ()
     names = all_pools(command.legs) if command.names == "legs" else pools_named(command)
-    return [(command.tenant, name, account) for name in names if tallied(name, account) is not None]
+    return _counted(command.tenant, names, account)
 
 
 def pools_named(command: PoolCommand) -> tuple[str, ...]:
@@ -120,13 +150,18 @@ def pools_named(command: PoolCommand) -> tuple[str, ...]:
     return (command.id,) if parent is None else (command.id, parent)
 
 
-def tallies_of(holds: Iterable[StoredHold], names: ErasedNames | None = None) -> set[TallyKey]:
-    """The tallies that move with the units of these holds; where names were erased, also those that are counted with them."""
+def tallies_of(
+    holds: Iterable[StoredHold],
+    names: ErasedNames | None = None,
+    accounts: Mapping[Key, Collection[str]] = NO_ACCOUNTS,
+) -> set[TallyKey]:
+    """The tallies that move with the units of these holds, of their own accounts and of those that a batch names for them; where
+    names were erased, also those that are counted with them."""
     moving = {
-        (hold.tenant, name, hold.account)
+        key
         for hold in holds
-        if hold.account is not None
-        for name in hold.pools
-        if tallied(name, hold.account) is not None
+        for account in (hold.account, *accounts.get(hold.key, ()))
+        if account is not None
+        for key in _counted(hold.tenant, hold.pools, account)
     }
     return moving if names is None else moving.union(*(_others(key, names) for key in moving))

@@ -43,8 +43,9 @@ ERASED_DOCUMENT: Final = '{"erased":true}'
 
 
 def kind_of(path: Path) -> str:
-    """The last part of a path: `actor`, `reason`, `entity`, `account`, `metadata`, `label`, `pool`, `subject`, `body`, `last_op`."""
-    return path.rpartition(".")[2]
+    """The last part of a path: `actor`, `reason`, `entity`, `account`, `metadata`, `label`, `pool`, `subject`, `body`, `last_op`; of
+    what a field was before a change, the field."""
+    return path.rpartition(".")[2].removeprefix("was_")
 
 
 def fields(entry: Entry) -> dict[Path, str]:
@@ -166,7 +167,9 @@ PERSONAL: Final[dict[type[Struct], tuple[str, ...]]] = {
     for kind in (Entry, StoredHold, Pool, Tally, Record, RefusedCommand, AskedLeg)
 }
 """The fields with a text that may name a person, by struct."""
-PERSONAL[Change] = tuple(name for name in PERSONAL[StoredHold] if name in Change.__struct_fields__)
+PERSONAL[Change] = (
+    *[name for name in PERSONAL[StoredHold] if name in Change.__struct_fields__], *fields_that(Fact.PERSONAL, Change)
+)  # fmt: skip
 
 
 def _texts(struct: Struct, path: Path, see: See) -> dict[str, str]:

@@ -56,8 +56,6 @@ def check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
         text(command.entity, "entity", MAX_ENTITY)
     if command.keep_rest is not False:
         flag(command.keep_rest, "keep_rest")
-    if command.force is not False:
-        forced(command.force, command.reason, "confirm")
     if command.overage not in ("reject", "if_available", "up_to_available"):
         raise invalid("overage", "overage_unknown", "must be reject, if_available or up_to_available")
 
@@ -66,14 +64,11 @@ def check_release(command: ReleaseHold, limits: Limits, faces: bool) -> None:
     check_named(command, limits, faces)
     if command.quantity is not None:
         amounts(command.quantity)
-    if command.force is not False:
-        forced(command.force, command.reason, "release")
 
 
 def check_return(command: ReturnUnits, limits: Limits, faces: bool) -> None:
     check_named(command, limits, faces)
     amounts(command.quantity)
-    forced(command.force, command.reason, "return")
 
 
 def check_return_to_pool(command: ReturnToPool, _limits: Limits, faces: bool) -> None:
@@ -93,7 +88,12 @@ def check_leave(command: LeaveLine, limits: Limits, faces: bool) -> None:
 
 
 def check_named(command: HoldCommand, _limits: Limits, faces: bool) -> None:
+    """Check what several commands about a hold may say; no more is checked of those that have no check of their own."""
     hold_id(command.id)
+    if (force := getattr(command, "force", False)) is not False:
+        forced(force, command.reason, command.verb)
+    if (account := getattr(command, "account", None)) is not None:
+        text(account, "account", MAX_ENTITY)
     if (trusted := getattr(command, "trusted", False)) is not False:
         for_faces(trusted, "trusted", faces)
 
@@ -123,8 +123,6 @@ def check_extension(command: ExtendHold, limits: Limits, faces: bool) -> None:
     check_named(command, limits, faces)
     if command.forever is not False:
         for_faces(command.forever, "forever", faces)
-    if command.force is not False:
-        forced(command.force, command.reason, "extension")
     given = [name for name in ("by_slots", "ttl_slots", "until") if getattr(command, name) is not None]
     if len(given) + command.forever != 1:
         raise invalid("by", "by_required" if not given else "by_ambiguous", "give exactly one of by, ttl or until")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..errors import InvalidRequest, plain
 from . import commands
 from .bounds import Limits
-from .command_kinds import Placing
+from .command_kinds import HoldCommand, Placing, kinds_of
 from .commands import AnyCommand, JoinLine, PlaceHold
 from .face_legs import FaceLeg
 from .limits import check_change, for_keys, places_key
@@ -189,6 +189,7 @@ def _check_birth(command: Placing, limits: Limits, faces: bool) -> None:
 
 
 _CHECKERS: Final[dict[type[Any], Callable[[Any, Limits, bool], None]]] = {
+    **dict.fromkeys(kinds_of(HoldCommand), check_named),
     commands.PlaceHold: _check_place,
     commands.Consume: _check_birth,
     commands.ConfirmHold: check_confirm,
@@ -196,7 +197,6 @@ _CHECKERS: Final[dict[type[Any], Callable[[Any, Limits, bool], None]]] = {
     commands.ExtendHold: check_extension,
     commands.ReturnUnits: check_return,
     commands.ReturnToPool: check_return_to_pool,
-    commands.ExpireHold: check_named,
     commands.JoinLine: _check_join,
     commands.LeaveLine: check_leave,
     **dict.fromkeys((commands.CreatePool, commands.ResizePool, commands.LimitPool, commands.RemovePool), check_pool),

@@ -98,7 +98,7 @@ class RawEntry(Struct, frozen=True, gc=False):
         if self.entry.action is Action.LIMITS_CHANGED and self.entry.record is not None:
             return {**seconds_of(changed_of(self.entry.record).was)}
         change = self.entry.change
-        return {} if change is None else with_times({"state": str(change.was), "deadline": change.was_deadline})
+        return {} if change is None else with_times({**change.before, "state": str(change.was)})
 
     @property
     def after(self) -> dict[str, Any]:

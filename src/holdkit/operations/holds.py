@@ -18,6 +18,7 @@ from ..wire.holds import (
     NewConsume,
     NewHoldInLine,
     PlaceAnswer,
+    Reassign,
     Release,
     Return,
 )
@@ -72,6 +73,10 @@ HOLDS: Final = (
               body_optional=True, retry_key="required", answer=HoldNow, reasons=commands.ReturnUnits.reasons,
               calls="return_units", methods=("return_units", "admin.return_units"), command="return",
               summary="Return consumed units of a hold", says="`force` needs scope admin."),
+    Operation(name="reassign", method="POST", path="/v1/holds/{hold}/reassign", tag="holds", scope="hold", body=Reassign,
+              retry_key="required", answer=HoldNow, reasons=commands.ReassignHold.reasons,
+              calls="reassign", methods=("reassign", "admin.reassign"), command="reassign",
+              summary="Move a hold to another account, or to none", says="`force` needs scope admin."),
     Operation(name="show_place", method="GET", path="/v1/holds/{hold}/place", tag="holds", answer=PlaceAnswer,
               reasons=("hold_not_found", "hold_retired"), methods=("place",), command="place",
               summary="How many wait in line in front of a hold",

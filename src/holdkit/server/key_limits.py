@@ -242,7 +242,7 @@ RULES: Final[dict[str, Rule]] = {
     **{verb: Rule(verb, _named_pool) for verb, scope in VERBS.items() if scope == "admin" and verb != "create_pool"},
     **{verb: Rule(verb, _taken) for verb in ("hold", "consume")},
     "join": Rule("join", _named_pool),
-    **{verb: Rule(verb, _named_hold) for verb in ("confirm", "release", "extend", "expire", "return")},
+    **{verb: Rule(verb, _named_hold) for verb in VERBS if verb in COMMANDS and COMMANDS[verb].names == "hold"},
     "leave": Rule("release", _named_hold),
     "batch": Rule("", _each_command),
     **dict.fromkeys(("journal", "cursor", "show_cursor", "events", "overview"), Rule("read")),

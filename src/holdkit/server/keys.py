@@ -16,8 +16,10 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from ..core.commands import COMMANDS
 from ..core.model import DAY, Slot
 from ..core.validation import invalid, text
+from ..wire.batches import DOCUMENTS
 from ..wire.fields import at
 from ..wire.keys import KeyInfo, Scope
 
@@ -26,10 +28,9 @@ SCOPES: Final[tuple[Scope, ...]] = ("read", "hold", "admin")
 
 VERBS: Final[dict[str, Scope]] = {
     "read": "read",
-    **dict.fromkeys(("hold", "consume", "join", "confirm", "release", "extend", "expire", "return"), "hold"),
+    **dict.fromkeys((verb for verb in DOCUMENTS if COMMANDS[verb].names != "pool"), "hold"),
     **dict.fromkeys(("put_record", "move_cursor"), "hold"),
-    **dict.fromkeys(("create_pool", "resize_pool", "remove_pool", "archive_pool", "unarchive_pool"), "admin"),
-    **dict.fromkeys(("limit_pool", "return_to_pool"), "admin"),
+    **dict.fromkeys((verb for verb in DOCUMENTS if COMMANDS[verb].names == "pool"), "admin"),
 }
 """What a key may be limited to, and the scope that each of them needs."""
 MAX_PREFIXES: Final = 20

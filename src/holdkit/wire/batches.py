@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, TypeAlias, get_args
 from msgspec import Meta, Struct
 
 from .fields import PoolId, Time
-from .holds import Confirm, Expire, Extend, HoldNow, Join, NewConsume, NewHold, Release, Return
+from .holds import Confirm, Expire, Extend, HoldNow, Join, NewConsume, NewHold, Reassign, Release, Return
 from .pools import NewPool, PoolEnd, PoolLimit, PoolNow, PoolTotal, ReturnToPool
 from .problems import Facts
 
@@ -113,6 +113,13 @@ class BatchReturn(Return, tag="return", tag_field="type", kw_only=True):
     id: str
 
 
+class BatchReassign(Reassign, tag="reassign", tag_field="type", kw_only=True):
+    """See `POST /v1/holds/{hold}/reassign`."""
+
+    op: OwnKey = None
+    id: str
+
+
 class BatchReturnToPool(ReturnToPool, tag="return_to_pool", tag_field="type", kw_only=True):
     """See `POST /v1/pools/{pool}/free`."""
 
@@ -135,6 +142,7 @@ BatchCommand: TypeAlias = (
     | BatchExtend
     | BatchExpire
     | BatchReturn
+    | BatchReassign
     | BatchReturnToPool
 )
 DOCUMENTS: Final[dict[str, type[BatchCommand]]] = {

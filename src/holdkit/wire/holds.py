@@ -41,9 +41,7 @@ class LegBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     pool: PoolId | None = None
     quantity: Quantity = 1
-    create_with_total: Annotated[
-        Total | None, Meta(description="create the pool if it does not exist; scope admin only")
-    ] = None
+    create_with_total: Annotated[Total | None, Meta(description="create a missing pool; scope admin only")] = None
     claim: Annotated[str | None, Meta(description="a key, as type:value")] = None
     item: Annotated[str | None, Meta(description="an item's id")] = None
 
@@ -79,14 +77,11 @@ class NewHoldInLine(NewHold, kw_only=True):
 
     wait: Annotated[
         Span | None,
-        Meta(
-            description="if the units of the one pool are not free, or others wait: join its line for this long instead of being "
-            "refused; extend the hold to wait longer"
-        ),
+        Meta(description="if it does not fit: join the one pool's line for this long; extend the hold to wait longer"),
     ] = None
-    offer_ttl: Annotated[
-        Span | None, Meta(description="with wait: how long the offer stands; extend the hold within it")
-    ] = None
+    offer_ttl: Annotated[Span | None, Meta(description="with wait: how long the offer stands; extend it in time")] = (
+        None
+    )
 
 
 class Leave(Body, kw_only=True):
@@ -148,11 +143,15 @@ class Expire(Body, kw_only=True):
     """Record that the deadline has passed."""
 
 
-class Return(Body, kw_only=True):
+class Return(Release, kw_only=True):
     """Make consumed units available again."""
 
+
+class Reassign(Body, kw_only=True):
+    """Move a held hold to another account."""
+
     token: Token = None
-    quantity: Amounts = None
+    account: Account
     force: Force = False
 
 

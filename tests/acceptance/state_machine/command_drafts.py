@@ -29,6 +29,7 @@ from holdkit.core.commands import (
     LimitPool,
     PlaceHold,
     PutRecord,
+    ReassignHold,
     ReleaseHold,
     RemovePool,
     ResizePool,
@@ -135,8 +136,9 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "record": {"hold": three, "how": six, "span": st.integers(-1, 3)},
     "limits": {"how": ten, "span": st.integers(-4, 3)},
     "sweep": {"how": st.integers(1, 6)},
+    "reassign": {"hold": hold, "how": three, "account": account, "stranger": stranger},
 }
-KINDS = (*FIELDS, "place", "place", "place", "place", "join", "join", "join", "confirm", "release", "extend", "resize", "resize", "resize", "end",
+KINDS = (*FIELDS, "place", "place", "place", "join", "join", "join", "confirm", "release", "extend", "resize", "resize", "resize", "end",
          "end")  # fmt: skip
 """What is asked for more often stands here more often."""
 
@@ -344,6 +346,11 @@ class Names:
     def _expire(self, draft: CommandDraft, _frame: dict[str, Any], _now: Slot) -> ExpireHold:
         tenant, hold_id = self._key(draft)
         return ExpireHold(tenant=tenant, id=hold_id)
+
+    def _reassign(self, draft: CommandDraft, _frame: dict[str, Any], _now: Slot) -> ReassignHold:
+        return ReassignHold(
+            **self._hold(draft), account=ACCOUNTS[draft.account], force=draft.how == 2, reason="a present"
+        )
 
     def _return(self, draft: CommandDraft, _frame: dict[str, Any], _now: Slot) -> ReturnUnits:
         forced = draft.how == 2

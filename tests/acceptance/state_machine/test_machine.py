@@ -73,7 +73,7 @@ def short_story(machine: type[EnginesAgree]) -> str:
 
 def chosen_seed() -> int:
     """The same seed for everybody, so that a red run is about the change; other seeds are for those who go looking."""
-    asked = os.environ.get("HOLDKIT_SEED") or "1005"
+    asked = os.environ.get("HOLDKIT_SEED") or "1013"
     return secrets.randbelow(2**32) if asked == "random" else int(asked)
 
 

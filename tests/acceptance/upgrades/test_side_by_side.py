@@ -15,6 +15,7 @@ import pytest
 
 import holdkit
 from holdkit import Kernel
+from holdkit.core.entries import Action
 from holdkit.engines.postgres import statements
 from holdkit.errors import EngineError
 from tools.write_format import Revision
@@ -30,13 +31,31 @@ for line in sys.stdin:
     hold = hk.hold("stock", 1, ttl=600)
     print(hk.confirm(hold).state, flush=True)
 """
+"""Holds and confirms one unit for each line."""
+
+OLD_ENDING: Final = """
+import sys, holdkit
+hk = holdkit.connect(sys.argv[1])
+for line in sys.stdin:
+    verb, *named = line.split()
+    try:
+        if named:
+            hold = getattr(hk, verb)(named[0], owner=named[1])
+            print(hold.state, hold.account, flush=True)
+        else:
+            entries = hk.journal()
+            print(len([entry for entry in entries if entry.subject != "stock"]), *{entry.subject for entry in entries}, flush=True)
+    except Exception as error:
+        print(type(error).__name__, flush=True)
+"""
+"""Ends the hold of an id and a token, or reads the journal."""
 
 
 @contextmanager
-def process(revision: Revision, url: str) -> Iterator[subprocess.Popen[str]]:
-    """A process with the code of another revision, which holds and confirms one unit for each line that it is sent."""
+def process(revision: Revision, url: str, program: str = OLD_PROCESS) -> Iterator[subprocess.Popen[str]]:
+    """A process with the code of another revision, which answers each line that it is sent."""
     started = subprocess.Popen(
-        [sys.executable, "-c", OLD_PROCESS, url],
+        [sys.executable, "-c", program, url],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(revision.source)},
     )  # fmt: skip
     with started:
@@ -45,10 +64,10 @@ def process(revision: Revision, url: str) -> Iterator[subprocess.Popen[str]]:
         started.stdin.close()
 
 
-def ask(old: subprocess.Popen[str]) -> str:
+def ask(old: subprocess.Popen[str], line: str = "") -> str:
     assert old.stdin
     assert old.stdout
-    old.stdin.write("\n")
+    old.stdin.write(f"{line}\n")
     old.stdin.flush()
     return old.stdout.readline().strip()
 
@@ -115,3 +134,39 @@ def test_a_process_that_runs_through_an_incompatible_migration_is_refused(postgr
             hk.confirm(hold)
     with psycopg.connect(postgres_url) as connection:
         assert connection.execute("select held, consumed from holdkit.pools where id = 'stock'").fetchone() == (1, 0)
+
+
+# Actions of the journal that older processes do not know
+
+
+def test_an_old_process_ends_what_a_new_one_has_moved(old: Revision, postgres_url: str) -> None:
+    """It goes by the rows, whose account it reads. Only what reads the entry itself stops there, until it is replaced."""
+    old.python("-c", f"import holdkit; assert holdkit.migrate({postgres_url!r}) == 11")
+    with process(old, postgres_url, OLD_ENDING) as running:
+        old.python(
+            "-c", f"import holdkit; holdkit.connect({postgres_url!r}).create_pool('stock', total=10, per_account=4)"
+        )
+        assert ask(running, "read") == "0 stock"
+        holdkit.migrate(postgres_url)
+        with holdkit.connect(postgres_url) as hk:
+            holds = [hk.hold("stock", 2, ttl=600, account="ann", op=f"op-{n}") for n in range(2)]
+            for hold in holds:
+                hk.reassign(hold, account="bob")
+            released, confirmed = holds
+            assert ask(running, f"release {released.id} {released.token}") == "released bob"
+            assert ask(running, f"confirm {confirmed.id} {confirmed.token}") == "confirmed bob"
+            assert ask(running, "read") == "ValidationError"
+            assert [use.used for use in hk.accounts.usage("bob")] == [2]
+            assert hk.accounts.usage("ann") == []
+            assert hk.admin.verify().ok
+
+
+BESIDE: Final = {"hold.reassigned": test_an_old_process_ends_what_a_new_one_has_moved}
+"""Of each action that an older process does not know: what that process does beside the new one."""
+
+
+def test_of_every_new_action_it_is_known_what_an_older_process_does(old: Revision) -> None:
+    """docs/upgrades.md, "For contributors": a new action is a change of the format, even without a migration."""
+    known = old.python("-c", "from holdkit.core.entries import Action; print(*Action)").split()
+    assert len(known) > 20
+    assert {*Action} - {*known} == {*BESIDE}

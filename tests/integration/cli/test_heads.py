@@ -32,6 +32,7 @@ Holds
   extend     Move the deadline to a later time
   consume    Hold and confirm in one step
   return     Make consumed units available again
+  reassign   Move a hold to another account
   join       Wait in the line of a pool
   place      Show a hold's place in line (1 is next)
   run        Hold while a command runs
@@ -106,7 +107,7 @@ def leaves(command: click.Command = root, path: str = "") -> dict[str, click.Com
 def test_the_help_is_that_of_the_design() -> None:
     assert run("--help").out == HELP
     listed = [line.split()[0] for line in HELP.splitlines() if line[:2] == "  " and line[2:3].isalpha()][1:]
-    assert len(listed) == 29
+    assert len(listed) == 30
     assert sorted({words.split()[0] for words in leaves()} - {*listed}) == ["completion", "demo"]
 
 
@@ -178,6 +179,7 @@ FORCED = {
     "release": ("0" * 32, "--force"),
     "extend": ("0" * 32, "--by", "5m", "--force"),
     "return": ("0" * 32, "--force"),
+    "reassign": ("0" * 32, "--no-account", "--force"),
     "join": ("gpu", "--ttl", "5m", "--offer-ttl", "5m", "--force"),
     "run": ("--pool", "gpu", "--force", "--", "true"),
     "pools free": ("gpu", "1"),
@@ -208,13 +210,13 @@ COMMANDS = {
         "confirm": "confirm", "consume": "consume", "create_pool": "pools create", "extend": "extend",
         "get": "holds show", "history": "history", "hold": "hold", "holds": "holds list", "join": "join",
         "lease": "run", "line": "pools line", "place": "place", "pool": "pools show", "pools": "pools list",
-        "release": "release", "return_units": "return", "sweep": "sweep",
+        "reassign": "reassign", "release": "release", "return_units": "return", "sweep": "sweep",
     },
     "accounts": {"list": "accounts list", "usage": "accounts usage"},
     "admin": {
         "archive": "admin archive", "archive_pool": "pools archive", "change_limits": "admin limits",
         "confirm": "confirm", "consume": "consume", "erase": "admin erase", "extend": "extend", "free": "pools free",
-        "hold": "hold", "limit_pool": "pools limit", "limits": "admin limits", "release": "release",
+        "hold": "hold", "limit_pool": "pools limit", "limits": "admin limits", "reassign": "reassign", "release": "release",
         "remove_pool": "pools remove", "repair": "admin repair", "resize_pool": "pools resize",
         "return_units": "return", "search": "admin search", "tenants": "admin tenants list",
         "unarchive_pool": "pools unarchive", "usage": "admin tenants show", "verify": "admin verify",

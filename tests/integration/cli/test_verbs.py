@@ -53,6 +53,19 @@ def test_a_hold_from_birth_to_confirmation(url: str) -> None:
     assert (shown.state, shown.ticket) == ("confirmed", None)
 
 
+def test_a_hold_moves_to_another_account_and_to_none(url: str) -> None:
+    held = told(HoldNow, "hold", "gpu", "--ttl", "5m", "--account", "customer:7")
+    moved = told(HoldNow, "reassign", held.ticket, "--account", "customer:9", "--op", "r1")
+    assert (moved.account, moved.replayed) == ("customer:9", False)
+    assert told(HoldNow, "reassign", held.ticket, "--account", "customer:9", "--op", "r1").replayed
+    run("pools", "limit", "gpu", 1)
+    assert refusal("reassign", held.ticket, "--no-account").reason == "account_required"
+    told(HoldNow, "reassign", held.id, "--no-account", "--force", "--reason", "customer called")
+    assert told(HoldNow, "holds", "show", held.id).account is None
+    actions = [entry.action for entry in each(EntryAnswer, "history", held.id)]
+    assert actions == ["hold.held", "hold.reassigned", "hold.reassigned"]
+
+
 def test_people_get_the_ticket_alone(url: str) -> None:
     ticket = run("hold", "gpu", "--ttl", "5m").out
     assert ticket.startswith("hk1.")
@@ -95,6 +108,7 @@ def test_who_holds_what(url: str) -> None:
         (("confirm",), "hold.confirmed"),
         (("extend", "--by", "1m"), "hold.extended"),
         (("extend", "--ttl", "10m"), "hold.extended"),
+        (("reassign", "--account", "customer:9"), "hold.reassigned"),
     ],
 )
 def test_force_needs_no_token_and_says_so(url: str, verb: tuple[str, ...], action: str) -> None:

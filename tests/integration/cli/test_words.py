@@ -70,6 +70,8 @@ def test_every_hint_is_of_a_message_that_exists() -> None:
         (("pools", "limit", "gpu", 0), "holdkit: UNITS|none: "),
         (("extend", "0" * 32), "give exactly one of --by and --ttl"),
         (("claims", "show"), "give TYPE and VALUE, or --id"),
+        (("reassign", "0" * 32), "give either --account or --no-account"),
+        (("reassign", "0" * 32, "--account", "a", "--no-account"), "give either --account or --no-account"),
         (("pools", "list", "--url", "ftp://x"), "and a server's http://…"),
     ],
 )

@@ -36,6 +36,20 @@ def test_pools_are_shown_and_move_as_others_change_them(browser: Browser, tmp_pa
         expect(page.get_by_role("link", name=re.compile("another"))).to_be_visible()
 
 
+def test_a_hold_that_moved_says_to_whom(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
+        api = Api(http)
+        api.pool("show:42", 10)
+        hold = api.hold("show:42", 3, account="customer:7")
+        moved = {"token": hold["token"], "account": "customer:9"}
+        answer = http.post(f"/v1/holds/{hold['id']}/reassign", json=moved, headers={"Idempotency-Key": "a move"})
+        assert answer.status_code == 200, answer.text
+        page = tab.open(f"hold/{hold['id']}")
+        entry = page.locator(".timeline li").filter(has_text="reassigned")
+        expect(entry).to_contain_text("to customer:9")
+        expect(entry).not_to_contain_text("show:42")
+
+
 def test_the_key_leaves_the_address_at_once_and_stays_in_the_tab(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path) as (server, _), watched(browser, server) as tab:
         page = tab.open()

@@ -30,6 +30,7 @@ BODIES: dict[str, Any] = {
     "hold": {"pool": "theirs", "ttl": 60},
     "consume": {"pool": "theirs"},
     "extend": {"by": 60},
+    "reassign": {"account": "customer:9"},
     "leave": {},
     "batch": {"commands": [{"type": "hold", "pool": "theirs", "ttl": 60}]},
     "put_budget": {"budgets": {"tokens": [{"total": 5, "per": "day"}]}},
@@ -222,10 +223,10 @@ def test_force_is_for_admins_only() -> None:
     """Every route and every command of a batch that takes `force`; without scope admin nothing is done, with or without a token."""
     taking = [route for route in GUARDED if route.body is not None and "force" in names_of(route.body)]
     assert {route.name for route in taking} == {
-        "hold", "consume", "join", "confirm", "release", "extend", "return"
+        "hold", "consume", "join", "confirm", "release", "extend", "return", "reassign"
     }  # fmt: skip
     commands = {str(kind.__struct_config__.tag): kind for kind in get_args(BatchCommand) if "force" in names_of(kind)}
-    assert sorted(commands) == ["confirm", "consume", "extend", "hold", "join", "release", "return"]
+    assert sorted(commands) == ["confirm", "consume", "extend", "hold", "join", "reassign", "release", "return"]
 
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         before = await state(here)

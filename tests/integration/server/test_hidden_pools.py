@@ -199,6 +199,8 @@ async def tour(here: InProcessApp, visitor: Visitor, clock: FakeClock) -> None:
         {"token": OWNER, "quantity": 6, "overage": "if_available", "keep_rest": True},
     )
     await ask("POST", f"/v1/holds/{FIRST}/extend", {"token": OWNER, "by": 60})
+    for account in (None, "customer:9", "customer:7"):
+        await ask("POST", f"/v1/holds/{FIRST}/reassign", {"token": OWNER, "account": account})
     await ask("POST", f"/v1/holds/{FIRST}/expire", {})
     await ask("POST", f"/v1/holds/{FIRST}/leave", {"token": OWNER})
     await ask("POST", f"/v1/holds/{FIRST}/confirm", {"token": OWNER})

@@ -123,6 +123,10 @@ def test_a_key_limited_to_pools_does_its_work_within_them_and_nowhere_else() -> 
         inside = (await do(here, "POST", "/v1/holds", {"pool": "show:1", "ttl": 60}, key=key))[1]
         token = {"token": inside["token"]}
         assert (await do(here, "POST", f"/v1/holds/{inside['id']}/extend", {**token, "by": 9}, key=key))[0] == 200
+        moved = {**token, "account": "customer:9"}
+        assert (await do(here, "POST", f"/v1/holds/{inside['id']}/reassign", moved, key=key))[1][
+            "account"
+        ] == "customer:9"
         assert (await do(here, "POST", f"/v1/holds/{inside['id']}/confirm", token, key=key))[0] == 200
         assert (await do(here, "POST", f"/v1/holds/{inside['id']}/return", token, key=key))[0] == 200
         assert (await do(here, "POST", "/v1/consume", {"pool": "show:2"}, key=key))[0] == 201
@@ -135,9 +139,9 @@ def test_a_key_limited_to_pools_does_its_work_within_them_and_nowhere_else() -> 
             assert await do(here, "POST", "/v1/holds", body, key=key) == (403, "key_limited"), leg
         for name in ("outside", "both"):
             hold = holds[name]
-            for verb in ("confirm", "release", "extend", "expire", "return"):
-                body = {"token": hold["token"], "by": 9} if verb == "extend" else {"token": hold["token"]}
-                body = {} if verb == "expire" else body
+            more: dict[str, Any] = {"extend": {"by": 9}, "reassign": {"account": "customer:9"}}
+            for verb in ("confirm", "release", "extend", "expire", "return", "reassign"):
+                body = {} if verb == "expire" else {"token": hold["token"], **more.get(verb, {})}
                 for path in (hold["id"], hold["id"].upper(), str(UUID(hold["id"]))):
                     told = await do(here, "POST", f"/v1/holds/{path}/{verb}", body, key=key)
                     assert told == (403, "key_limited"), (name, verb, path)

@@ -90,6 +90,7 @@ def test_what_a_tenant_holds_can_be_ended_when_its_quota_is_full() -> None:
             return (await here.call("POST", path, body, tenant="acme", op=f"{kind}-{which['id']}")).status_code
 
         assert await change("extend", one, by=60) == 200
+        assert await change("reassign", one, account="customer:9") == 200
         assert await change("confirm", one) == 200
         assert await change("return", one) == 200
         assert await change("release", two) == 200
@@ -110,7 +111,7 @@ def test_every_route_that_changes_something_is_either_refused_or_never() -> None
     """A new route must be decided on: may a full quota refuse it?"""
     never = {
         "ArchivePool", "BudgetConfirm", "BudgetResize", "ChangeLimitsBody", "ChangeQuota", "ChangeTenant", "Confirm",
-        "ConfirmItems", "Expire", "Extend", "FreeClaim", "FreeItems", "Leave", "NewKeyBody", "ReleaseItems",
+        "ConfirmItems", "Expire", "Extend", "FreeClaim", "FreeItems", "Leave", "NewKeyBody", "Reassign", "ReleaseItems",
         "NewWebhook", "PoolEnd", "PoolLimit", "PoolTotal", "Release", "RemoveSeats", "ResolveSaga", "Return", "ReturnToPool",
         "RotateKeyBody", "RotateWebhook", "SweepBody", "DeleteTenant", "RemoveWebhook", "ReplayWebhook", "RetrySaga",
         "RevokeKeyBody", "EraseBody",

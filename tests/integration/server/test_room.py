@@ -154,6 +154,7 @@ def test_what_exists_ends_and_a_batch_that_ends_things_passes() -> None:
         one, two, three, four = ({"token": hold["token"]} for hold in held)
         paths = [f"/v1/holds/{hold['id']}" for hold in held]
         assert await call(f"{paths[0]}/extend", {**one, "by": 60}) == 200
+        assert await call(f"{paths[0]}/reassign", {**one, "account": "customer:9"}) == 200
         assert await call(f"{paths[0]}/confirm", one) == 200
         assert await call(f"{paths[0]}/return", one) == 200
         assert await call(f"{paths[1]}/release", two) == 200

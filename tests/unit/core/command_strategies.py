@@ -32,6 +32,7 @@ from tests.unit.core.world import (
     join,
     leave,
     place,
+    reassign,
     release,
 )
 
@@ -53,6 +54,7 @@ CONTEXT = st.fixed_dictionaries(
     },
 )
 OWNERS = st.sampled_from([{}, {}, {}, {}, {"token": "thief"}])
+FORCE: st.SearchStrategy[dict[str, Any]] = st.sampled_from([{}, {}, {"force": True, "reason": "asked"}])
 AMOUNTS = st.one_of(
     st.none(),
     UNITS,
@@ -102,7 +104,7 @@ def commands(draw: st.DrawFn) -> AnyCommand:  # noqa: C901  (one step per verb)
     verb = draw(st.sampled_from(["place"] * 6 + ["join"] * 3 + ["confirm", "release", "extend"] * 2 + OTHERS))
     context: dict[str, Any] = draw(CONTEXT)
     name = draw(NAMES)
-    if verb in ("confirm", "release", "extend", "return"):
+    if verb in ("confirm", "release", "extend", "return", "reassign"):
         context |= draw(OWNERS)
     if verb in ("place", "consume", "join", "return_to_pool"):
         context |= draw(ACCOUNTS)
@@ -124,6 +126,8 @@ def commands(draw: st.DrawFn) -> AnyCommand:  # noqa: C901  (one step per verb)
         return release(name, draw(AMOUNTS), **context)
     if verb == "extend":
         return extend(name, **draw(extensions()), **context)
+    if verb == "reassign":
+        return reassign(name, draw(st.sampled_from([None, "ann", "bob"])), **draw(FORCE) | context)
     if verb in ("return", "return_to_pool"):
         loose = verb == "return_to_pool"
         return (
@@ -152,7 +156,7 @@ def commands(draw: st.DrawFn) -> AnyCommand:  # noqa: C901  (one step per verb)
     return ResizePool(id=pool, total=total, if_version=None, **context)
 
 
-OTHERS = ["consume", "consume", "return", "return_to_pool", "expire", "record", "sweep", "create", "create", "resize", "end",
+OTHERS = ["consume", "consume", "reassign", "reassign", "return", "return_to_pool", "expire", "record", "sweep", "create", "create", "resize", "end",
           "leave", "limit", "feed"]  # fmt: skip
 
 GROUPS = st.builds(Group, st.lists(commands(), min_size=1, max_size=4).map(tuple), st.booleans())

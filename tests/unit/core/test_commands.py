@@ -22,6 +22,7 @@ GIVEN: Final[dict[str, Any]] = {
     "kind": "k",
     "body": "{}",
     "changes": {},
+    "account": "bob",
 }
 """What commands cannot do without."""
 BESIDE: Final = {"tenant", "op", "actor", "correlation_id", "reason", "client_id", "trace"}

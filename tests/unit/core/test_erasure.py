@@ -311,3 +311,15 @@ def test_names_and_numbers() -> None:
     one, two = bytes(32), bytes([1]) * 32
     assert keyed(one, b"p", "x") == keyed(one, b"p", "x") != keyed(two, b"p", "x")
     assert keyed(one, b"p", "ab", "c") != keyed(one, b"p", "a", "bc")
+
+
+def test_with_an_account_goes_its_own_name_alone() -> None:
+    """The hold was another account's before: an effect still says so."""
+    (effect,) = HELD.effects
+    before = structs.replace(HELD, effects=(structs.replace(effect, used=3, tally=Tally("customer:9", 3)),))
+    erasure = learned("account", "customer:9", before)
+    after = erasure.entry(before)
+    assert after.effects[0].tally == Tally(STUB, 3)
+    assert after.hold is not None
+    assert (after.hold.account, after.hold.entity) == ("customer:7", STUB)
+    assert erasure.hold(ANN).account == "customer:7"

@@ -151,6 +151,21 @@ def test_a_changed_entry_is_noticed(world: World) -> None:
     ]
 
 
+def test_an_entry_may_change_a_pool_twice() -> None:
+    """Each effect starts where the one before it has left the pool."""
+    pool = Pool("", "p", 5)
+    first, second = structs.replace(pool, held=2, version=2), structs.replace(pool, held=1, version=3)
+    twice = Entry(2, Action.POOL_RESIZED, "p", effects=(Effect(first, held=2), Effect(second, held=-1)))
+    entries = [Entry(1, Action.POOL_CREATED, "p", effects=(Effect(pool, total=5),)), twice]
+
+    def said() -> list[str]:
+        return [one for one in differences(World(), stored(World()), entries) if one.startswith("journal")]
+
+    assert said() == []
+    entries[1] = structs.replace(twice, effects=twice.effects[::-1])
+    assert "journal 2 (p): held before is 2, the journal says 0" in said()
+
+
 def test_what_the_reader_of_the_journal_found_is_passed_on(world: World) -> None:
     """A row that cannot be read is no entry: the next one tells that its number is missing."""
     found = Difference("journal", "2", "body", "x", "an entry")
@@ -274,6 +289,7 @@ def test_what_is_true_of_an_action() -> None:
         "hold.waiting",
         "hold.offered",
         "hold.held",
+        "hold.reassigned",
         "journal.baseline",
     ]
     assert [action.value for action in Action if action.beside] == ["pool.created", "pool.resized"]

@@ -34,6 +34,7 @@ from tests.unit.core.world import (
     join,
     leave,
     place,
+    reassign,
     release,
 )
 
@@ -257,6 +258,20 @@ EXTEND = [
     Rung(PASSED, fields(until=NOW), OVERFLOW, LIFETIME),
     Rung(LIFETIME, limits(max_lifetime=198), PASSED),
 ]
+# The same for 5 of p and 5 of q//a, to bob, who may have 9 of q.
+REASSIGN = [
+    CONFLICT,
+    TABLE_FULL,
+    *FIND,
+    OWNER,
+    *LIVE,
+    Rung(REQUIRED, both(fields(account=None), earlier(LimitPool(id="q", per_account=9))), BEYOND),
+    Rung(
+        BEYOND,
+        both(earlier(LimitPool(id="q", per_account=9)), earlier(consume("his", {"q": 5}, account="bob"))),
+        REQUIRED,
+    ),
+]
 EXPIRE = [CONFLICT, TABLE_FULL, *FIND, *LIVE[:2], Rung("not_due", at(99))]
 # A hold that waits: "x" for 5 of p, from slot 1 until slot 100.
 WAITER = [CONFLICT, *FIND, OWNER, *LIVE[1:]]
@@ -296,6 +311,7 @@ def situation(command: str) -> Situation:
         "extend": (extend, {"name": "x", "until": 200}),
         "expire": (expire, {"name": "x"}),
         "return": (give_back, {"name": "x"}),
+        "reassign": (reassign, {"name": "x", "account": "bob"}),
         "record": (PutRecord, {"kind": "k", "id": "other", "body": "{}", "if_version": 0}),
         "sweep": (Sweep, {}),
     }
@@ -314,6 +330,9 @@ def situation(command: str) -> Situation:
     if command in ("confirm", "release", "extend", "expire", "return"):
         window = FaceLeg("~w", 5, 10, opens=0, closes=NOW)  # it is over by then
         made.before.append((1, place("x", (Leg("p", 5), Leg("q", 5), window), deadline=100)))
+    if command == "reassign":
+        made.before.append((1, CreatePool(id="q//a", total=10)))
+        made.before.append((1, place("x", (Leg("p", 5), Leg("q//a", 5)), deadline=100, account="ann")))
     if command == "return":
         made.before.append((5, confirm("x")))
     if command in ("expire", "expire waiter"):
@@ -346,6 +365,7 @@ LADDERS = {
     "extend": EXTEND,
     "expire": EXPIRE,
     "return": RETURN,
+    "reassign": REASSIGN,
     "record": RECORD,
     "sweep": [CONFLICT, TABLE_FULL],
 }
@@ -371,6 +391,7 @@ def test_every_refusal_that_a_command_may_get_is_a_rung() -> None:
         rungs[type(played.build(**played.fields)).verb] |= {rung.says for rung in ladder}
     said = {verb: {reason.value for reason in kind.reasons} for verb, kind in COMMANDS.items()}
     rungs["confirm"].add("hold_waiting")  # below
+    rungs["reassign"].add("hold_waiting")  # below
     rungs["hold"].add("line_full")  # of a hold that may wait
     rungs["leave"].add("pool_not_found")  # in test_leaving.py
     rungs["change_limits"].add("version_conflict")  # in test_limits.py
@@ -390,6 +411,20 @@ def test_every_refusal_that_a_command_may_get_is_a_rung() -> None:
 def test_a_waiter_is_not_confirmed(trouble: list[Callable[[Situation], None]], says: str) -> None:
     played = situation("release waiter")
     played.build = confirm
+    both(*trouble)(played)
+    assert played.play() == says
+
+
+@pytest.mark.parametrize(("trouble", "says"), [
+    ([], "hold_waiting"),
+    ([fields(token="thief")], "not_owner"),
+    ([earlier(release("x"))], "already_released"),
+    ([at(100)], "hold_expired"),
+    ([earlier(LimitPool(id="p", per_account=1))], "hold_waiting"),
+])  # fmt: skip
+def test_a_waiter_keeps_its_account(trouble: list[Callable[[Situation], None]], says: str) -> None:
+    played = situation("release waiter")
+    played.build, played.fields = reassign, {"name": "x", "account": "bob"}
     both(*trouble)(played)
     assert played.play() == says
 

@@ -116,7 +116,7 @@ def test_an_ended_waiter_is_kept_for_the_retention_and_its_id_is_free_after_it()
     assert second.same_life(world.held("a")), "an offer goes on with the same life"
 
 
-@pytest.mark.parametrize("field", ["joined_at", "number", "owner_hash", "actor", "account"])
+@pytest.mark.parametrize("field", ["joined_at", "number", "owner_hash", "actor"])
 def test_lives_are_told_apart_by_their_beginning(field: str) -> None:
     one = StoredHold("", "a", (HeldLeg("p", 1),), "hash", None, 0, 9, State.WAITING, joined_at=3, number=4)
     other = structs.replace(one, **{field: 7 if field in ("joined_at", "number") else "x"})

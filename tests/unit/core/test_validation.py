@@ -233,7 +233,7 @@ TABLE: list[tuple[type[Any], dict[str, Any], str, str, str]] = [
     (ConfirmHold, {"force": 1}, "force", "force_not_boolean", "must be True or False"),
     (ConfirmHold, {"force": True}, "reason", "reason_required", "a forced confirm must say why"),
     (ExtendHold, {"force": None}, "force", "force_not_boolean", "must be True or False"),
-    (ExtendHold, {"force": True}, "reason", "reason_required", "a forced extension must say why"),
+    (ExtendHold, {"force": True}, "reason", "reason_required", "a forced extend must say why"),
     (ExtendHold, {"force": True, "reason": "why", "forever": True}, "forever", "forever_reserved",
      "is for faces, which vouch for the caller"),
     (ReleaseHold, {"force": "yes"}, "force", "force_not_boolean", "must be True or False"),

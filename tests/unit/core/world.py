@@ -25,6 +25,7 @@ from holdkit.core.commands import (
     JoinLine,
     LeaveLine,
     PlaceHold,
+    ReassignHold,
     ReleaseHold,
     ReturnToPool,
     ReturnUnits,
@@ -303,6 +304,11 @@ def extend(name: str, **more: Any) -> ExtendHold:
     return ExtendHold(**{"id": hold_id(name), "token": f"owner of {name}"} | more)
 
 
+def reassign(name: str, account: str | None, **more: Any) -> ReassignHold:
+    """ReassignHold by its owner."""
+    return ReassignHold(**{"id": hold_id(name), "token": f"owner of {name}", "account": account} | more)
+
+
 def give_back(name: str, quantity: Any = None, **more: Any) -> ReturnUnits:
     """ReturnUnits by its owner."""
     return ReturnUnits(**{"id": hold_id(name), "token": f"owner of {name}", "quantity": quantity} | more)
@@ -351,7 +357,7 @@ def refused(outcome: Outcome) -> Refusal:
 # Invariants
 
 LIFE = re.compile(
-    "(held|waiting( extended)*( offered)?)( extended| partly_confirmed| partly_released)*(( confirmed| released| expired)( retired)?)?"
+    "(held|waiting( extended)*( offered)?)( extended| reassigned| partly_confirmed| partly_released)*(( confirmed| released| expired)( retired)?)?"
 )
 ENDS = ("confirmed", "released", "expired", "retired")
 GRANTS = (Action.HOLD_HELD, Action.HOLD_OFFERED)

@@ -79,6 +79,7 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "confirm": (("hold",), ("token", "entity", "quantity", "keep_rest", "overage", "op", "reason")),
     "release": (("hold",), ("token", "quantity", "op", "reason")),
     "extend": (("hold",), ("by", "ttl", "until", "token", "op")),
+    "reassign": (("hold",), ("account", "token", "op")),
     "admin.hold": (
         ("what", "quantity"),
         ("ttl", "deadline", "id", "token", "entity", "metadata", "account", "op", "actor"),
@@ -88,6 +89,7 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "admin.release": (("hold",), ("quantity", "op")),
     "admin.extend": (("hold",), ("by", "ttl", "until", "op")),
     "admin.return_units": (("hold",), ("quantity", "op")),
+    "admin.reassign": (("hold",), ("account", "op")),
     "admin.free": (("pool", "quantity"), ("account", "op")),
     "admin.expire": (("hold",), ("op",)),
     "return_units": (("hold",), ("token", "quantity", "op", "reason")),
@@ -160,6 +162,8 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 REQUIRED = {
     "admin.archive": {"before", "to"},
     "join": {"ttl", "offer_ttl"},
+    "reassign": {"account"},
+    "admin.reassign": {"account", "reason"},
     **{
         f"admin.{verb}": {"reason"}
         for verb in ("hold", "consume", "confirm", "release", "extend", "return_units", "free")

@@ -1,4 +1,4 @@
-"""Limits per account: what one account may have of a pool, and LimitPool."""
+"""Accounts: what one account may have of a pool, LimitPool, and ReassignHold, which moves a hold from one to another."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from ..commands import LimitPool
-from ..entries import Action
-from ..model import Pool, Slot
+from ..commands import LimitPool, ReassignHold
+from ..entries import Action, Effect
+from ..model import Pool, Slot, StoredHold
 from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
+from ..outstanding import tallied
 from ..view import View
-from .recording import moved, record
+from .finding import find_live
+from .recording import became, counted, moved, pool_of, record, sums_above
 
 
 def over_limit(view: View, account: str | None, asked: Iterable[tuple[Pool, int]]) -> Refusal | None:
@@ -51,3 +53,46 @@ def limit_pool(view: View, command: LimitPool, now: Slot) -> Outcome:
     effect = moved(structs.replace(pool, per_account=command.per_account), now)
     record(view, Action.POOL_LIMITED, pool.id, now, command, effects=(effect,))
     return Done(slot=now, pool=effect.pool)
+
+
+def reassign_hold(view: View, command: ReassignHold, now: Slot) -> Outcome:
+    """All that a hold counts for moves to another account, or to none; the units themselves stay where they are."""
+    hold = find_live(view, command.tenant, command.id, command.token, now, force=command.force)
+    if isinstance(hold, Refusal):
+        return hold
+    if _same_account(view, hold, command.account):
+        return Done(slot=now, hold=hold)
+    counts = [(pool_of(view, hold, name), units) for name, units in _counts_for(hold).items() if units]
+    beyond = None if command.force else over_limit(view, command.account, counts)
+    if beyond is not None:
+        return beyond
+    effects: list[Effect] = []
+    for pool, units in counts:
+        for account, more in ((hold.account, -units), (command.account, units)):
+            if tallied(pool.id, account) is not None and pool.version:
+                effects.append(counted(view, moved(pool, now), account, more))
+                pool = effects[-1].pool
+    change = structs.replace(
+        became(hold, hold.legs, command=command), account=command.account, was_account=hold.account
+    )
+    record(
+        view, Action.HOLD_REASSIGNED, hold.id, now, command, effects=tuple(effects), change=change, forced=command.force
+    )
+    return Done(slot=now, hold=view.holds.get(hold.key))
+
+
+def _same_account(view: View, hold: StoredHold, account: str | None) -> bool:
+    """Whether the hold is this account's already, by this name or by one that an erasure has left of it."""
+    names = view.loaded.names
+    if names is None or account is None:
+        return hold.account == account
+    return hold.account in (account, *names.others(hold.tenant, account))
+
+
+def _counts_for(hold: StoredHold) -> dict[str, int]:
+    """What a hold has of each pool, and of those above: held, and confirmed and not returned."""
+    by_leg = [leg.held + leg.consumed for leg in hold.legs]
+    counts = {leg.pool: units for leg, units in zip(hold.legs, by_leg, strict=True)}
+    for name, units in sums_above(hold, by_leg).items():
+        counts[name] = counts.get(name, 0) + units
+    return counts

@@ -13,7 +13,7 @@ transaction is repeated with those lanes. A sweep is divided in the same way, by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct, structs
@@ -61,7 +61,7 @@ class _GroupSet(Struct):
     """Set if this is a sweep, and nothing else."""
 
 
-def lanes_of(groups: Iterable[Group], lanes: int) -> tuple[set[int], set[int]]:
+def lanes_of(groups: Sequence[Group], lanes: int) -> tuple[set[int], set[int]]:
     """The lanes that these groups lock, and those together with the lanes of their operation ids."""
     need = needs(groups)
     if need.sweep:

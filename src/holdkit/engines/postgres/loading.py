@@ -104,9 +104,9 @@ def load_batch(
     counts = (yield from _count(options)) if options.bounded or (records and need.changes_limits) else Counts()
     rows.drop_pools(locked)
     swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options) if sweeping else NOTHING_DUE
-    special = groups is not None and (rows.has_lines or rows.has_accounts or options.lines)
+    special = groups is not None and (rows.has_lines or rows.has_accounts or need.accounts or options.lines)
     front = (expected, answers[len(first) :])
-    line = (yield from _load_lines(rows, groups or (), due, swept, locked, options, front)) if special else None
+    line = (yield from _load_lines(rows, groups or (), need, due, swept, locked, options, front)) if special else None
     loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, defaultdict(list, due).__getitem__, horizon,
                     options.limits, floors, counts, rows.tallies, line, not options.in_caller_transaction, options.names)  # fmt: skip
     return LoadedBatch(loaded, swept, due, found, rows.stamps, locked, version, synchronous, unnumbered, locked_at)
@@ -235,6 +235,7 @@ def _lock_holds(pools: Iterable[Key], holds: list[Key], options: BatchOptions) -
 def _load_lines(
     rows: LoadedRows,
     groups: Sequence[Group],
+    need: Needs,
     due: dict[Key, list[DueLeg]],
     swept: SweepList,
     locked: set[Key | RecordKey],
@@ -251,7 +252,7 @@ def _load_lines(
     if options.lines is not None:
         options.lines.learn(rows.pools, rows.holds.values(), groups)
     ending = [hold for key in swept.holds if (hold := rows.holds.get(key)) is not None]
-    tallies = tallies_of(rows.holds.values(), options.names) - rows.tallies.keys()
+    tallies = tallies_of(rows.holds.values(), options.names, need.accounts) - rows.tallies.keys()
     wanted = lines_to_load(groups, rows.pools, rows.holds, due, options.limits, ending)
     of_accounts = (("load_tallies", tally_keys(sorted(tallies), options.lanes)),) if tallies else ()
     if not wanted:

@@ -167,8 +167,9 @@ def gather(
     if rows.special and groups is not None:
         line = yield from load_lines(rows, groups, due, limits, swept)
     tallies: dict[TallyKey, Tally] = {}
-    if need.tallies or rows.accounts:
-        tallies = yield from load_tallies({*need.tallies, *tallies_of(rows.holds.values(), names)})
+    if need.tallies or rows.accounts or need.accounts:
+        moving = tallies_of(rows.holds.values(), names, need.accounts)
+        tallies = yield from load_tallies({*need.tallies, *moving})
     loaded = Loaded(slot, (last_seq or 0) + 1, rows.pools, rows.holds, rows.operations, rows.records,
                     defaultdict(list, due).__getitem__, horizon, limits, rows.floors, counts, tallies, line,
                     may_offer, names)  # fmt: skip

@@ -19,6 +19,7 @@ from ...core.commands import (
     LimitPool,
     Overage,
     PlaceHold,
+    ReassignHold,
     ReleaseHold,
     RemovePool,
     ResizePool,
@@ -220,6 +221,14 @@ class AsyncOperatorVerbs:
             quantity=amounts_of(quantity),
             **forced_fields(reason, call, self._call_fields),
         )
+        return hold_of(await self._executor.execute(command, call.get("tx")), None, requested_legs(hold))
+
+    async def reassign(
+        self, hold: Hold | str | UUID, *, account: str | None, reason: str, **call: Unpack[CallWithoutReason]
+    ) -> Hold:
+        """Move a held hold to another account, or with None to none, without its token and past limits per account."""
+        fields = forced_fields(reason, call, self._call_fields)
+        command = ReassignHold(id=reference(hold, None)[0], account=account, **fields)
         return hold_of(await self._executor.execute(command, call.get("tx")), None, requested_legs(hold))
 
     async def expire(self, hold: Hold | str | UUID, **call: Unpack[Call]) -> Hold:

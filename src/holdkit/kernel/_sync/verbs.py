@@ -16,6 +16,7 @@ from ...core.commands import (
     JoinLine,
     Overage,
     PlaceHold,
+    ReassignHold,
     ReleaseHold,
     ReturnUnits,
     Sweep,
@@ -238,6 +239,13 @@ class Verbs(PoolVerbs):
             correlation_id=said.correlation_id,
             reason=said.reason,
         )
+        return hold_of(self._executor.execute(command, call.get("tx")), token, requested_legs(hold))
+
+    def reassign(self, hold: Hold | str, *, account: str | None, **call: Unpack[Call]) -> Hold:
+        """Move a held hold to another account, or with None to none: all that it counts for. Raises `AccountLimit` if the account would
+        have more of a pool than one may, and `AccountRequired` for None where a pool has a limit."""
+        id, token = _presented(hold, "reassign")
+        command = ReassignHold(id=id, token=token, account=account, **call_fields(call, self._tenant))
         return hold_of(self._executor.execute(command, call.get("tx")), token, requested_legs(hold))
 
     def return_units(

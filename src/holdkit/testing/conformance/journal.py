@@ -15,6 +15,7 @@ from ...core.commands import (
     Group,
     LimitPool,
     PutRecord,
+    ReassignHold,
     ReleaseHold,
     ResizePool,
     ReturnToPool,
@@ -90,6 +91,8 @@ def _lines() -> tuple[AnyCommand, ...]:
         CreatePool(id="l//m", total=2),
         LimitPool(id="l", per_account=2),
         placing(10, "l//m", 2, account="x", ttl=90),
+        ReassignHold(id=hold_id(10), token=TOKEN, account="w"),
+        ReassignHold(id=hold_id(10), account="v", force=True, reason="a_gift"),
         joining(11, "l", account="y"),
         joining(12, "l", 2, account="z"),
         joining(13, "l", account="z", ttl=5, force=True, reason="box_office"),
@@ -145,7 +148,7 @@ def every_change_has_its_entry(harness: Harness) -> None:
     missing = sorted(action.value for action in LIVED - {entry.action for entry in harness.journal()})
     require_equal(missing, [], "actions that must have been journaled and were not")
     forced = [entry.reason for entry in harness.journal() if entry.forced and not entry.part]
-    reasons = ["admin_override", "box_office", "more_time", "paid_by_transfer", "refund"]
+    reasons = ["a_gift", "admin_override", "box_office", "more_time", "paid_by_transfer", "refund"]
     require_equal(sorted(map(str, forced)), reasons, "reasons of forced entries")
     traced = sorted((entry.subject, entry.trace) for entry in harness.journal() if entry.trace and not entry.part)
     require_equal(traced, sorted([("b", TRACE), (hold_id(4), TRACE)]), "entries of calls that had a trace context")

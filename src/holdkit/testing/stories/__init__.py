@@ -35,6 +35,7 @@ with the id 7, whether there is one or not. A hold presents its own token; `toke
     confirm  a | a 2 | a gpu:1 cpu:0          keep_rest overage= entity= force trusted
     release  a | a 2 | a gpu:1                force trusted
     extend   a by=30 | ttl=30 | until=90      force
+    reassign a account=c:7 | account=none     force
     expire   a
     return   a | a 2                          force; `return pool/gpu 2 force reason=r`: what no kept hold accounts for; account=
     record   kind id body='{}' if_version=0   body=none removes it

@@ -189,6 +189,7 @@ VERBS: Final[dict[str, Verb]] = {
     "confirm": Verb(named(values.amounts, "quantity"), {**ENDING, "entity": values.text, "overage": values.text}, expectations.HOLDS, command=True),
     "release": Verb(named(values.amounts, "quantity"), ENDING, expectations.HOLDS, command=True),
     "extend": Verb(name_and_flags, {**ENDING, "by": values.scalar, "ttl": values.scalar, "until": values.slot, "forever": values.scalar}, expectations.HOLDS, command=True),
+    "reassign": Verb(name_and_flags, {**ENDING, "account": values.scalar}, expectations.HOLDS, command=True),
     "expire": Verb(one("name"), CALL, expectations.HOLDS, command=True),
     "return": Verb(named(values.amounts, "quantity"), {**ENDING, "account": values.text}, expectations.RETURNS, command=True),
     "record": Verb(two("kind", "id"), {**CALL, "body": values.text, "if_version": values.scalar}, expectations.RECORDS, command=True),
