@@ -16,6 +16,7 @@ from holdkit.core.commands import (
     LeaveLine,
     LimitPool,
     PlaceHold,
+    ReassignHold,
     RemovePool,
     ResizePool,
     ReturnToPool,
@@ -37,8 +38,9 @@ GOOD: dict[type[Any], dict[str, Any]] = {
     JoinLine: {"legs": (Leg("p"),), "ttl_slots": 60, "offer_slots": 10, "account": "ann"},
     LeaveLine: {"id": HOLD, "placed_op": "o"},
     ReturnToPool: {"id": "p//a", "quantity": 1, "force": True, "reason": "why", "account": "ann"},
+    ReassignHold: {"id": HOLD, "account": "ann"},
 }
-ACCOUNTS: list[type[Any]] = [PlaceHold, Consume, JoinLine, ReturnToPool]
+ACCOUNTS: list[type[Any]] = [PlaceHold, Consume, JoinLine, ReturnToPool, ReassignHold]
 BIRTHS: list[type[Any]] = [PlaceHold, Consume, JoinLine]
 POOLS: list[type[Any]] = [CreatePool, LimitPool, FeedLine]
 NO_LINE = "a line stands only at a pool that was created as one, not on demand, and that is below no other"
@@ -54,6 +56,8 @@ TABLE: list[tuple[type[Any], dict[str, Any], str, str, str]] = [
     *((command, {"force": 1}, "force", "force_not_boolean", "must be True or False") for command in BIRTHS),
     *((command, {"force": True, "reason": None}, "reason", "reason_required", "a forced hold must say why")
       for command in BIRTHS),
+    (ReassignHold, {"force": 1}, "force", "force_not_boolean", "must be True or False"),
+    (ReassignHold, {"force": True}, "reason", "reason_required", "a forced reassign must say why"),
     *((JoinLine, bad, field, code, say) for bad, field, code, say in BAD_LEGS),
     *((JoinLine, {"metadata": bad}, "metadata", code, say) for bad, code, say in BAD_METADATA),
     *((command, {"id": bad}, "id", "id_malformed", ID) for command in (JoinLine, LeaveLine)
