@@ -50,7 +50,7 @@ ONE_LANE = frozenset({
 })  # fmt: skip
 """Told of one lane only: they speak of the order of several pools' entries in one instant, of one floor for all fences, or of the effects
 of a hold whose id is in another lane than its pool."""
-SECTIONS = ("02", "03", "04", "05", "06", "07", "08", "09", "11", "12", "13", "14")
+SECTIONS = ("02", "03", "04", "05", "06", "07", "08", "09", "11", "12", "13", "14", "15")
 CASES = [
     pytest.param(story, engine, mode, id=f"{story.name}-{engine}-{mode}")
     for index, story in enumerate(STORIES)
