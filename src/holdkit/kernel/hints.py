@@ -31,7 +31,7 @@ FACTS: Final = {
     "pool_in_use": "{pool} has {found} units held or consumed, or holds wait in its line, or there are pools below it",
     "line_full": "{found} wait in the line of {pool} already",
     "line_ahead": "{found} wait in line for {pool}, and nobody is served before them",
-    "hold_waiting": "hold {subject} waits in line (number {found}) and has no units yet",
+    "hold_waiting": "hold {subject} waits in line and has no units yet",
     "below_in_use": "{pool} has {found} units in use, and its total cannot go below that",
     "slot_overflow": "the deadline is beyond the last slot",
     "deadline_passed": "the deadline must be in the future, and it is already {at}",
