@@ -12,11 +12,14 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from holdkit.core.bounds import Limits
-from holdkit.core.commands import Group
+from holdkit.core.commands import AnyCommand, CreatePool, Group, JoinLine, PlaceHold, ResizePool
+from holdkit.core.model import Leg
+from holdkit.core.reading import FindHold, FindPool
 from holdkit.engines.clocks import Clock
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.memory.journal import Journal
@@ -24,7 +27,7 @@ from holdkit.engines.port import Applied, Engine
 from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import
 from holdkit.testing import FakeClock
-from tests.acceptance.state_machine.engine_group import BUILDERS, LASTING, Builder
+from tests.acceptance.state_machine.engine_group import BUILDERS, LASTING, Builder, EngineGroup
 from tests.support.line_model.comparing import START, Comparison, Different, limits
 from tests.support.line_model.engines import (
     EngineSubject,
@@ -103,6 +106,30 @@ def test_who_joins_in_a_batch_stands_behind_those_who_were_not_loaded() -> None:
         newcomer = Join("e", "G", 1, 99, 5)
         comparison.batch([*map(Leave, ("a", "b", "c")), newcomer, Release("h", 1)], subject.send_groups)
         assert [comparison.model.holds[name].state for name in ("d", "e")] == ["held", "waiting"]
+
+
+def test_what_is_loaded_of_a_line_does_not_depend_on_the_time_of_what_else_is_stored() -> None:
+    """The total is lowered below what those in front ask for. Who is served at once, and who by the next batch, depends on how much of
+    the line was loaded; elsewhere something was written before the clock went back, by which time a waiter of this line would be due."""
+
+    def birth(name: str, quantity: int) -> dict[str, Any]:
+        return {"id": name * 32, "token": name, "legs": (Leg("p", quantity),)}
+
+    engine_group = EngineGroup(BUILDERS, limits(2), START)
+    with closing(engine_group):
+
+        def apply(command: AnyCommand) -> None:
+            engine_group.apply([Group((command,))])
+
+        apply(CreatePool(id="p", total=5))
+        apply(PlaceHold(**birth("a", 2), ttl_slots=90))
+        for name, quantity, ttl in (("b", 5, 90), ("c", 5, 90), ("d", 5, 90), ("e", 2, 5)):
+            apply(JoinLine(**birth(name, quantity), ttl_slots=ttl, offer_slots=20))
+        engine_group.move(START + 10)
+        engine_group.move(START)
+        apply(ResizePool(id="p", total=4))
+        hold = engine_group.read(FindHold(("", "e" * 32)))
+        assert (hold.state, engine_group.read(FindPool(("", "p"))).waiting) == ("held", 3)
 
 
 def in_transaction(engine: Engine, group: Group) -> Applied:

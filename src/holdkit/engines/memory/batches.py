@@ -113,7 +113,7 @@ class Batches:
             *((one.tenant, name) for one in ending for name in one.pools),
         }
         pools = {key: pool for key in touched if (pool := tables.pools.get(key)) is not None}
-        horizon = max(slot, tables.last_slot)
+        horizon = max([slot, *(pool.slot for pool in pools.values())])
         due = {key: tables.due(key, horizon) for key in pools if key in tables.lines}
         wanted_lines = lines_to_load(groups, pools, tables.holds, due, self.limits, ending)
         return lambda pool: tables.front(pool, load.limit, load.most) if (load := wanted_lines.get(pool)) else NOBODY
