@@ -47,8 +47,8 @@ NOTHING_ON_POOL: Final = DueOnPool()
 
 def seen_pool(pool: Pool, due: DueOnPool, above: Sequence[tuple[Pool, DueOnPool]] = ()) -> Pool:
     """A pool as it shows, with due units counted as returned; `above` are the pools above it, in any order."""
-    if due is NOTHING_ON_POOL and not above:
-        return pool if not pool.waiting else structs.replace(pool, least=pool.available)
+    if due is NOTHING_ON_POOL and not above and not pool.waiting:
+        return pool
     seen = structs.replace(pool, held=pool.held - due.units, waiting=pool.waiting - due.waiting)
     levels = [(seen, due), *((seen_pool(one, its), its) for one, its in above)]
     least = min([0 if one.archived or its.line_ahead else one.available for one, its in levels])

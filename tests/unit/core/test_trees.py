@@ -368,6 +368,8 @@ def test_a_line_leaves_nothing_bookable_unless_nobody_in_it_can_be_served(world:
     assert (pool.bookable, seen_pool(pool, NOTHING_ON_POOL).bookable) == (0, 1)
     gone = seen_pool(pool, DueOnPool(waiting=1))
     assert (gone.waiting, gone.bookable) == (0, 1)
+    archived = structs.replace(pool, archived=True)
+    assert [seen_pool(archived, due).least for due in (NOTHING_ON_POOL, DueOnPool())] == [0, 0]
     quiet = world.row("v//b")
     assert seen_pool(quiet, NOTHING_ON_POOL) is quiet
 

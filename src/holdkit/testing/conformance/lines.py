@@ -104,6 +104,8 @@ def lines_follow_their_pool(harness: Harness) -> None:
     require_equal(states(harness, 2, 3), "wh", "behind one who asks for more than the total")
     harness.done(ArchivePool(id="a"))
     harness.done(releasing(3))
+    row = harness.pool()
+    require_equal((row.available, row.bookable, row.least), (1, 0, 0), "an archived pool whose line blocks nobody")
     harness.done(joining(4, "s", 2))
     harness.refused(joining(5), Reason.POOL_ARCHIVED)
     harness.done(Sweep())
