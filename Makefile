@@ -83,7 +83,7 @@ types: $(READY) ## check types: mypy --strict
 layers: $(READY) ## check that imports go down only
 	$(BIN)/lint-imports
 
-gen: $(READY) ## generate the _sync folders, the dashboard's types, the table of settings in docs/operating.md, and the diagrams
+gen: $(READY) ## generate the _sync folders, the dashboard's types, the table of settings in docs/operating.md, the diagrams, and lower bounds in tools/budget.json
 	$(BIN)/python -m tools.gen_sync
 	$(BIN)/python -m tools.gen_types
 	$(BIN)/python -m tools.gen_settings

@@ -232,6 +232,11 @@ def read() -> dict[str, Any]:
     return document
 
 
+def save(document: Mapping[str, Any]) -> None:
+    """Write the file."""
+    FILE.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
 def difference(kept: Mapping[str, Any], found: Mapping[str, Mapping[str, int]]) -> list[str]:
     """The lines of the file that are not today's counts, as they would have to be written."""
     lines = []
@@ -270,4 +275,4 @@ def write(*, grow: bool = False) -> None:
             }
         for key, names in kept["leaving"].items():
             kept["leaving"][key] = [name for name in names if name in before["leaving"][key]]
-    FILE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    save(kept)

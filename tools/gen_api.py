@@ -1,6 +1,6 @@
 """Write every public name with its signature to tests/fixtures/api, one file per module (`make gen`): a change of them is seen in review.
 
-`--check` writes nothing and fails if a file is not current. `--budget` writes tools/budget.json (see tools/api_budget.py). Public are the names in `__all__` of the modules below and of every module
+`--check` writes nothing and fails if a file is not current. `--budget` writes tools/budget.json (see tools/api_budget.py and tools/house_figures.py). Public are the names in `__all__` of the modules below and of every module
 of `holdkit.contrib`, what a kernel's attributes and factories give (`namespaces.txt`), and the members that do not begin with an
 underscore.
 """
@@ -119,9 +119,11 @@ def signature(value: Any) -> str:
 def main(arguments: list[str]) -> int:
     """Write the files, or check them; or write the budget."""
     if "--budget" in arguments:
-        from . import api_budget
+        from . import api_budget, house_figures
 
-        api_budget.write(grow="--grow" in arguments)
+        grow = "--grow" in arguments
+        api_budget.write(grow=grow)
+        house_figures.write(house_figures.all_figures(), grow=grow)
         return 0
     lines = {name: described(importlib.import_module(name)) for name in public_modules()}
     lines["namespaces"] = namespaces()

@@ -10,7 +10,8 @@ runs, in the order of the calls, over all threads that take part. Its two figure
 - *changes*: how often a file in the list differs from the one before it.
 
 Only calls count (`sys.setprofile`, `threading.setprofile`): a return is no step, and a generator or coroutine that resumes is
-still the call that it was when it began. The kernel has done the same call several times before, and does nothing else.
+still the call that it was when it began. The kernel has done the same call several times before, and does nothing else. Threads
+take turns differently from call to call, so a walk is recorded `RUNS` times and the median counts.
 
     python -m tools.walk                 sizes, the walk on SQLite (sync), on PostgreSQL (async) and over HTTP (a server on SQLite)
     python -m tools.walk --json          the same as JSON
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -48,6 +49,7 @@ AREAS = {
     "tests": (ROOT / "tests",),
 }
 WARM_UP = 5
+RUNS = 9
 SETTLED = 0.5
 """Seconds after which the notifications of earlier calls, which a thread sends a moment later, have been sent."""
 
@@ -137,7 +139,8 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record what is called inside."""
+        """Record what is called inside, instead of what was recorded before."""
+        self._frames = {}
         self._recording = True
         try:
             yield
@@ -162,32 +165,44 @@ class Recorder:
         )
 
 
+def median(walks: list[Walk]) -> Walk:
+    """The walk in the middle, by changes of file."""
+    return sorted(walks, key=lambda walk: (walk.changes, walk.files))[len(walks) // 2]
+
+
 def walk_on_sqlite(folder: Path) -> Walk:
     """The walk of one sync hold on SQLite."""
+    recorded = []
     with Recorder().installed() as recorder, holdkit.connect(f"sqlite:///{folder / 'walk.db'}") as hk:
-        hk.create_pool("pool", total=WARM_UP + 1)
+        hk.create_pool("pool", total=WARM_UP + RUNS)
         for _ in range(WARM_UP):
             hk.hold("pool", 1, ttl="1h")
-        with recorder.recording():
-            hk.hold("pool", 1, ttl="1h")
-    return recorder.walk()
+        for _ in range(RUNS):
+            with recorder.recording():
+                hk.hold("pool", 1, ttl="1h")
+            recorded.append(recorder.walk())
+    return median(recorded)
 
 
 async def walk_on_postgres(url: str) -> Walk:
     """The walk of one async hold on PostgreSQL."""
+    recorded = []
     with Recorder().installed() as recorder:
         async with await holdkit.connect_async(url) as hk:
-            await hk.create_pool("pool", total=WARM_UP + 1)
+            await hk.create_pool("pool", total=WARM_UP + RUNS)
             for _ in range(WARM_UP):
                 await hk.hold("pool", 1, ttl="1h")
             await asyncio.sleep(SETTLED)
-            with recorder.recording():
-                await hk.hold("pool", 1, ttl="1h")
-    return recorder.walk()
+            for _ in range(RUNS):
+                with recorder.recording():
+                    await hk.hold("pool", 1, ttl="1h")
+                recorded.append(recorder.walk())
+    return median(recorded)
 
 
 async def walk_over_http(folder: Path) -> Walk:
     """The walk of one request that holds, from the application that receives it to its answer. The server is on SQLite."""
+    recorded = []
     with Recorder().installed() as recorder:
         application = app(f"sqlite:///{folder / 'served.db'}")
         async with application.lifespan() as running:
@@ -196,27 +211,33 @@ async def walk_over_http(folder: Path) -> Walk:
             headers = {"Authorization": f"Bearer {key}"}
             transport = httpx.ASGITransport(application)
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as http:
-                pool = {"id": "pool", "total": WARM_UP + 1}
+                pool = {"id": "pool", "total": WARM_UP + RUNS}
                 (await http.post("/v1/pools", json=pool, headers={"Idempotency-Key": "pool"})).raise_for_status()
                 hold = {"legs": [{"pool": "pool", "quantity": 1}], "ttl": "1h"}
                 for number in range(WARM_UP):
-                    op = {"Idempotency-Key": f"hold {number}"}
+                    op = {"Idempotency-Key": f"first {number}"}
                     (await http.post("/v1/holds", json=hold, headers=op)).raise_for_status()
                 await asyncio.sleep(SETTLED)
-                with recorder.recording():
-                    answer = await http.post("/v1/holds", json=hold, headers={"Idempotency-Key": "last"})
-                answer.raise_for_status()
-    return recorder.walk()
+                for number in range(RUNS):
+                    op = {"Idempotency-Key": f"recorded {number}"}
+                    with recorder.recording():
+                        answer = await http.post("/v1/holds", json=hold, headers=op)
+                    answer.raise_for_status()
+                    recorded.append(recorder.walk())
+    return median(recorded)
 
 
-def walks() -> dict[str, Walk]:
-    """Each walk, on a database of its own."""
+def walks(url: str | None = None) -> dict[str, Walk]:
+    """Each walk, on a database of its own. `url` is a PostgreSQL database with our tables and without pools; without it a server
+    is started."""
     with tempfile.TemporaryDirectory() as folder:
         on_sqlite = walk_on_sqlite(Path(folder))
         over_http = asyncio.run(walk_over_http(Path(folder)))
-    with PostgresServer() as server:
-        holdkit.migrate(server.dsn())
-        on_postgres = asyncio.run(walk_on_postgres(server.dsn()))
+    with ExitStack() as stack:
+        if url is None:
+            url = stack.enter_context(PostgresServer()).dsn()
+            holdkit.migrate(url)
+        on_postgres = asyncio.run(walk_on_postgres(url))
     return {"sqlite": on_sqlite, "postgres": on_postgres, "http": over_http}
 
 

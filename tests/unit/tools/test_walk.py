@@ -85,3 +85,8 @@ def test_a_hold_over_http_is_followed_through_the_application(tmp_path: Path) ->
     files = {stop.split()[0] for stop in counted.stops}
     assert {"server/dispatch.py", "kernel/_async/verbs.py", "core/decide.py", "engines/sqlite/writing.py"} <= files
     assert len(files) == counted.files
+
+
+def test_the_median_counts() -> None:
+    walks = [walk.Walk(files=3, changes=changes, calls=9, stops=()) for changes in (7, 90, 5, 6, 8)]
+    assert walk.median(walks).changes == 7
