@@ -18,6 +18,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -53,7 +54,7 @@ WRITTEN = Position(0, 1)
 class AnsweringEngine(MemoryEngine):
     """Answers every command with the same hold."""
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002 - the port's
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002 - the port's
         """Decide nothing."""
         outcomes: list[list[Outcome]] = [[GRANTED] * len(group.commands) for group in groups]
         return Applied(outcomes, 0, True, positions=[[WRITTEN] * len(answers) for answers in outcomes])
@@ -67,7 +68,7 @@ class LoopEngine(AnsweringEngine):
         """Batches need no thread."""
         return Capabilities(async_apply=self)
 
-    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
+    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None], *, until: float = inf) -> Applied:  # noqa: ARG002 - the port's
         """One turn of the loop is the server's."""
         sent()
         await asyncio.sleep(0)

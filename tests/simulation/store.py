@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from math import inf
 from random import Random
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar, get_args
 
@@ -229,7 +230,7 @@ class Store:
         """None: what they do is no part of this."""
         return Capabilities()
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         """Apply a batch, unless a fault strikes."""
         self._check_up()
         fault = self._due_fault()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -72,10 +73,10 @@ class LanedEngine:
     def limits(self) -> Limits:
         return self.inner.limits
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         with self._lock:
             try:
-                applied = self.inner.apply(groups, wait_for_locks=wait_for_locks)
+                applied = self.inner.apply(groups, until=until, wait_for_locks=wait_for_locks)
             finally:  # a batch that failed may have returned a backlog
                 self._spread()
             positions = [[self._placed(position) for position in group] for group in applied.positions]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Sequence
+from math import inf
 from typing import Any, TypeVar
 
 from holdkit.core.audit_rows import Difference
@@ -72,7 +73,7 @@ class LockableEngine:
     def capabilities(self) -> Capabilities:
         return Capabilities()
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         skipped_locked = self.skip_anyway(groups) if wait_for_locks else {}
         if wait_for_locks:
             self.blocked.release()
@@ -144,7 +145,7 @@ class GrowingEngine(LockableEngine):
     def capabilities(self) -> Capabilities:
         return Capabilities(growing_batches=self)
 
-    def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
+    def apply_growing(self, groups: Sequence[Group], add_late: AddLate, *, until: float = inf) -> Applied:
         everybody = list(groups)
         wanted = {pool for group in groups for one in group.commands for pool in self._pools(one)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import Any, TypeVar
 
 from msgspec import structs
@@ -25,7 +26,8 @@ T = TypeVar("T")
 
 
 class WatchedEngine:
-    """A memory engine behind a gate. `before` and `after` see each batch and may raise; `batches` are the sizes applied."""
+    """A memory engine behind a gate. `before` and `after` see each batch and may raise; `batches` are the sizes applied, and `until` is
+    the deadline of the last one."""
 
     url = "memory://"
     lanes = 1
@@ -40,6 +42,7 @@ class WatchedEngine:
         self.gate.set()
         self.entered = threading.Semaphore(0)
         self.batches: list[int] = []
+        self.until: float | None = None
         self.before: Callable[[Sequence[Group]], None] | None = None
         self.after: Callable[[Sequence[Group]], None] | None = None
         self.reading: Callable[[Query[Any]], None] | None = None
@@ -47,13 +50,14 @@ class WatchedEngine:
         self.alone = True
         """Whether nobody else writes, so that the journal's length proves something."""
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         self.entered.release()
         assert self.gate.wait(PATIENCE), "the gate was never opened"
+        self.until = until
         if self.before is not None:
             self.before(groups)
         self.batches.append(len(groups))
-        applied = self.inner.apply(groups, wait_for_locks=wait_for_locks)
+        applied = self.inner.apply(groups, until=until, wait_for_locks=wait_for_locks)
         if self.after is not None:
             self.after(groups)
         return applied if self.alone else structs.replace(applied, last_seq=None)

@@ -8,6 +8,7 @@ nothing is complete: the kernel does without, or refuses the call that needs the
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -132,12 +133,13 @@ class Engine(Protocol):
         """The limits in force, as far as this process knows. Every transaction uses those that are stored at that moment."""
         ...
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         """Decide and write these groups, in order: in one transaction or, if the tables are distributed, in several, each atomic;
         then failures are reported by group.
 
         Never waits for what another transaction has locked: such groups are skipped. With `wait_for_locks` it waits, for
-        `limits.lock_timeout` at most, then raises `Overloaded`, and skips groups only if it must.
+        `limits.lock_timeout` at most, then raises `Overloaded`, and skips groups only if it must. Every wait ends at the deadline
+        `until`, by `time.monotonic`.
         """
         ...
 
@@ -259,7 +261,7 @@ AddLate: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[Group]]
 class GrowingBatches(Protocol):
     """A batch that waited for locks can take in more groups once it has them."""
 
-    def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
+    def apply_growing(self, groups: Sequence[Group], add_late: AddLate, *, until: float = inf) -> Applied:
         """The same as `apply` with `wait_for_locks`. Calls `add_late` at most once, when it has its locks and before it reads the
         clock; the groups that this returns are applied too, after the others, and answered in the same list."""
         ...
@@ -268,7 +270,7 @@ class GrowingBatches(Protocol):
 class AsyncApply(Protocol):
     """The engine can apply a batch on an event loop, without a thread: it waits for nothing but its server."""
 
-    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
+    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None], *, until: float = inf) -> Applied:
         """The same as `apply`, or raises `NeedsThread`. Calls `sent` when the server has the whole batch and works on it, so that
         the loop can do something else meanwhile. If it is cancelled, what may be committed is left as it is: the caller's outcome
         is unknown."""

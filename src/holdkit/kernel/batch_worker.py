@@ -40,7 +40,6 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ..core.commands import Group
-from ..engines.deadlines import run_until, until
 from ..engines.port import Applied, AsyncApply, Engine, NeedsThread
 from ..errors import OutcomeUnknown
 from .batches import BatchRunner, Feed
@@ -204,13 +203,13 @@ class BatchWorker:
     async def _run_on_loop(self, engine: AsyncApply, batch: list[TaskCall]) -> None:
         failed: Exception | None = None
         try:
-            with until(latest(batch)):
-                applied = await engine.apply_async(self.runner.begin(batch), self._give_answers)
+            until = latest(batch)
+            applied = await engine.apply_async(self.runner.begin(batch), self._give_answers, until=until)
             if applied.failed:  # what these come to is asked on the thread, because that may block
                 self._give_answers()
                 self._batches.put(lambda: self._run(batch, applied=applied))
                 return
-            wrote = self.runner.accept(batch, applied)
+            wrote = self.runner.accept(batch, applied, until)
         except NeedsThread:
             pass
         except Exception as error:  # noqa: BLE001 - the runner knows what each error means
@@ -259,7 +258,7 @@ class BatchWorker:
             if applied is None:
                 wrote = self.runner.run(batch, latest(batch), failed=failed)
             else:
-                wrote = run_until(latest(batch), self.runner.accept, batch, applied)
+                wrote = self.runner.accept(batch, applied, latest(batch))
         except BaseException as error:  # noqa: BLE001 - a bug: no interrupt reaches this thread
             give_up(batch, error)
         finally:

@@ -9,12 +9,11 @@ answer has an unknown outcome; one that was not sent can be queued again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import copy_context
 from typing import Final, TypeAlias
 
 from ..core.commands import Group
 from ..core.reading import FindEnds
-from ..engines.deadlines import run_until, set_current
+from ..engines.deadlines import run_until
 from ..engines.port import Applied, BatchRejected, Engine
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from .queued_calls import INTERRUPTED, QueuedCall, SkippedLocked, broken, fail, unsettled
@@ -58,55 +57,51 @@ class BatchRunner:
         Raises only what was not the batch's fault. A batch that was applied elsewhere, and `failed` there, is settled as if it had
         failed here. `take_late` adds calls to a batch that had to wait for a lock.
         """
-        return copy_context().run(
-            self._run, batch, until, failed, take_late
-        )  # a copy: the deadline must not stay behind
-
-    def _run(
-        self, batch: Sequence[QueuedCall], until: float, failed: Exception | None, take_late: TakeLate | None
-    ) -> bool:
-        set_current(until)
         try:
-            return self._apply(batch, failed, take_late)
+            return self._apply(batch, until, failed, take_late)
         except BatchRejected as rejected:
             if len(batch) == 1:
                 fail(batch, _plain(rejected))
                 return False
-            return self._run_halves(batch)
+            return self._run_halves(batch, until)
         except Exception as error:
             unanswered = unsettled(batch)
-            if unanswered and not self._nothing_written():
-                self._resolve(unanswered, _unclear(error))
+            if unanswered and not self._nothing_written(until):
+                self._resolve(unanswered, until, _unclear(error))
                 return True
-            wrote = self._run_halves(unanswered) if unanswered else True
+            wrote = self._run_halves(unanswered, until) if unanswered else True
             if all(call.error is None or call.skipped for call in batch):
                 raise  # it did not happen again: not a call's fault, but an interrupt from outside, such as a job's time limit
             return wrote
 
     def _apply(
-        self, batch: Sequence[QueuedCall], failure: Exception | None = None, take_late: TakeLate | None = None
+        self,
+        batch: Sequence[QueuedCall],
+        until: float,
+        failure: Exception | None = None,
+        take_late: TakeLate | None = None,
     ) -> bool:
         if self._end is None and self._sole_writer and failure is None:
-            self._end = self._journal_length()
+            self._end = self._journal_length(until)
         groups = self.begin(batch)
         try:
             if failure is not None:
                 raise failure
             if not self._wait_for_locks:
-                applied = self.engine.apply(groups)
+                applied = self.engine.apply(groups, until=until)
             elif take_late is None or (growing := self.engine.capabilities.growing_batches) is None:
-                applied = self.engine.apply(groups, wait_for_locks=True)
+                applied = self.engine.apply(groups, until=until, wait_for_locks=True)
             else:
-                applied = growing.apply_growing(groups, lambda fits: self._add_late(take_late(fits)))
+                applied = growing.apply_growing(groups, lambda fits: self._add_late(take_late(fits)), until=until)
         except OutcomeUnknown as unknown:
-            self._resolve(batch, unknown)
+            self._resolve(batch, until, unknown)
             return True
         except BatchRejected:
             raise
         except (Overloaded, EngineError) as failed:
             fail(batch, failed)
             return False
-        return self.accept(batch, applied)
+        return self.accept(batch, applied, until)
 
     def begin(self, batch: Sequence[QueuedCall]) -> list[Group]:
         """Mark the calls as sent, and count the batch unless it was sent before."""
@@ -128,8 +123,9 @@ class BatchRunner:
         self.commands += sum([call.size for call in calls])
         return [call.group for call in calls]
 
-    def accept(self, batch: Sequence[QueuedCall], applied: Applied) -> bool:
-        """Give every call what the engine made of it; says whether anything may have been written."""
+    def accept(self, batch: Sequence[QueuedCall], applied: Applied, until: float) -> bool:
+        """Give every call what the engine made of it, and ask until the deadline what became of those that failed; says whether anything
+        may have been written."""
         self._end = None  # whatever breaks in here, it cannot be proved any more that nothing was written
         if len(applied.outcomes) != len(batch):
             fail(batch, OutcomeUnknown("the engine gave more or fewer answers than it was asked for: please report it"))
@@ -150,10 +146,10 @@ class BatchRunner:
         if self._end is None:
             self._sole_writer = False
         if applied.failed:
-            return self._settle_failed(batch, applied.failed) or applied.wrote
+            return self._settle_failed(batch, until, applied.failed) or applied.wrote
         return applied.wrote
 
-    def _settle_failed(self, batch: Sequence[QueuedCall], failed: Mapping[int, HoldkitError]) -> bool:
+    def _settle_failed(self, batch: Sequence[QueuedCall], until: float, failed: Mapping[int, HoldkitError]) -> bool:
         """Settle the calls whose own transaction failed, as if each transaction had been a batch; says whether any of them may
         have written. Calls that shared a transaction have the same error; if it was rejected, they are sent again."""
         wrote = False
@@ -162,31 +158,31 @@ class BatchRunner:
             shared.setdefault(id(error), (error, []))[1].append(batch[index])
         for error, calls in shared.values():
             if isinstance(error, OutcomeUnknown):
-                self._resolve(calls, error)
+                self._resolve(calls, until, error)
                 wrote = True
             elif isinstance(error, BatchRejected) and len(calls) > 1:
-                wrote |= self._run_halves(calls)
+                wrote |= self._run_halves(calls, until)
             else:
                 fail(calls, _plain(error) if isinstance(error, BatchRejected) else error)
         return wrote
 
     def ask_about(self, sent: Sequence[QueuedCall], until: float) -> None:
         """Settle calls that were sent by a leader which was then interrupted: by asking until a deadline, or as unknown."""
-        run_until(until, self._resolve, sent, OutcomeUnknown(INTERRUPTED))
+        self._resolve(sent, until, OutcomeUnknown(INTERRUPTED))
 
-    def _nothing_written(self) -> bool:
+    def _nothing_written(self, until: float) -> bool:
         """Whether the journal is as long as before: then certainly nothing at all was applied."""
-        end = self._journal_length() if self._sole_writer else None
+        end = self._journal_length(until) if self._sole_writer else None
         return end is not None and end == self._end
 
-    def _journal_length(self) -> int | None:
+    def _journal_length(self, until: float) -> int | None:
         """None if the engine cannot say."""
         try:
-            return sum([end.seq for end in self.engine.read(FindEnds())])
+            return sum([end.seq for end in run_until(until, self.engine.read, FindEnds())])
         except Exception:  # noqa: BLE001 - the next batch will find out what is wrong
             return None
 
-    def _run_halves(self, batch: Sequence[QueuedCall]) -> bool:
+    def _run_halves(self, batch: Sequence[QueuedCall], until: float) -> bool:
         """Nothing was written: run the batch in halves, down to single calls, so that the call at fault ends up alone."""
         wrote = False
         for call in batch:
@@ -194,24 +190,24 @@ class BatchRunner:
         middle = len(batch) // 2
         for part in (batch[:middle], batch[middle:]) if middle else (batch,):
             try:
-                wrote |= self._apply(part)
+                wrote |= self._apply(part, until)
             except BatchRejected as rejected:
                 if len(part) > 1:
-                    wrote |= self._run_halves(part)
+                    wrote |= self._run_halves(part, until)
                 else:
                     fail(part, _plain(rejected))
             except Exception as error:  # noqa: BLE001 - whatever it is, it must fail the call that caused it, and no other
-                if not self._nothing_written():
-                    self._resolve(part, _unclear(error))
+                if not self._nothing_written(until):
+                    self._resolve(part, until, _unclear(error))
                     wrote = True
                 elif len(part) == 1:
                     part[0].error = error if isinstance(error, HoldkitError) else broken(error)
                 else:
-                    wrote |= self._run_halves(part)
+                    wrote |= self._run_halves(part, until)
         return wrote
 
-    def _resolve(self, batch: Sequence[QueuedCall], unknown: OutcomeUnknown) -> None:
-        """Ask what became of each call, until the engine fails to answer for one: then it has no answer for the rest either."""
+    def _resolve(self, batch: Sequence[QueuedCall], until: float, unknown: OutcomeUnknown) -> None:
+        """Ask until the deadline what became of each call. Where the engine fails to answer for one, do not ask for those after it."""
         self._end = None
         answering = True
         for call in batch:
@@ -221,6 +217,7 @@ class BatchRunner:
                         self.engine,
                         call.group,
                         minted=call.minted,
+                        until=until,
                         wait_for_locks=self._wait_for_locks,
                         applied=self._feed,
                     )

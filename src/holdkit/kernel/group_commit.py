@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from math import inf
 from threading import TIMEOUT_MAX
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -114,8 +115,7 @@ class OpenEngine:
             seconds = self.engine.stored.in_force.call_timeout / SECOND
             if seconds > TIMEOUT_MAX:
                 seconds = TIMEOUT_MAX
-        moment, outer = time.monotonic() + seconds, deadlines.current()
-        return moment if outer is None or moment < outer else outer
+        return min(time.monotonic() + seconds, deadlines.current())
 
     def check(self) -> None:
         """Refuse after close, and in a forked child."""
@@ -241,7 +241,7 @@ class GroupCommit(OpenEngine):
     def run_blocking(self, work: Callable[[], T]) -> T:
         """Run blocking work that has no deadline."""
         self.check()
-        return run_until(None, work)
+        return run_until(inf, work)
 
     def close(self) -> None:
         """Refuse further calls, finish those that run, end the workers, close the engine."""

@@ -20,6 +20,7 @@ locks, runs the application's code, decides and commits. Such a call has its tra
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from typing import Any, TypeVar
 
 from ..core.bounds import Limits
@@ -27,6 +28,7 @@ from ..core.commands import Group
 from ..core.outcomes import Done, Reply
 from ..core.reading import Query
 from ..core.validation import invalid
+from ..engines import deadlines
 from ..engines.durability import Durability
 from ..engines.port import Applied, Engine, Lent, TransactionLender
 from ..errors import OutcomeUnknown
@@ -125,7 +127,9 @@ def decide_inside(
     """
     serial = lender_of(engine).serial
     if lock is not None and not serial and engine.limits.max_pools is not None:
-        engine.apply([lock], wait_for_locks=True)  # makes room for the pool's row, which a lent transaction cannot
+        engine.apply(
+            [lock], until=deadlines.current(), wait_for_locks=True
+        )  # makes room for the pool's row, which a lent transaction cannot
 
     def work(lent: Lent) -> Applied:
         if lock is not None and not serial:
@@ -142,7 +146,7 @@ def decide_inside(
         return taken.applied.replies(survives)[0]
     except OutcomeUnknown as unknown:
         try:
-            outcomes = ask_again(_Once(engine, work), group, minted=minted)
+            outcomes = ask_again(_Once(engine, work), group, minted=minted, until=deadlines.current())
         except Exception as error:
             raise unknown from error
         if outcomes is None:
@@ -166,7 +170,7 @@ class _Once:
         """Ask the engine."""
         return self._engine.durability
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (they are in `work`)
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (`work` has it all)
         """Run the work again."""
         try:
             return lend(self._engine, self._work)

@@ -22,6 +22,8 @@ time, its absence from the journal proves nothing, because the server may still 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
 from typing import Final, Protocol, TypeVar
 
 from ..core.bounds import Limits
@@ -33,6 +35,7 @@ from ..core.fold import reconstruct
 from ..core.model import SECOND
 from ..core.outcomes import Position, Reason, Receipt, Refusal, Reply
 from ..core.reading import Query, ReadHistory, entry_of
+from ..engines.deadlines import run_until
 from ..engines.durability import Durability
 from ..engines.port import Applied
 from ..errors import Overloaded
@@ -59,7 +62,7 @@ class Askable(Protocol):
         """What an answer survives."""
         ...
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         """Send the group again."""
         ...
 
@@ -73,6 +76,7 @@ def ask_again(
     group: Group,
     *,
     minted: bool,
+    until: float,
     wait_for_locks: bool = False,
     applied: Callable[[Applied], None] | None = None,
 ) -> list[Reply] | None:
@@ -80,21 +84,23 @@ def ask_again(
     `applied` with the result of each transaction."""
 
     def send() -> Applied:
-        return _send(engine, group, wait_for_locks, applied)
+        return _send(engine, group, until, wait_for_locks, applied)
 
     if all(command.op is not None for command in group.commands):
         return _by_operation(engine, send)
     command = group.commands[0]
     if minted and len(group.commands) == 1 and command.names == "legs":
-        outcome = _by_hold(engine, command, send)
+        outcome = _by_hold(engine, command, until, send)
         return None if outcome is None else [outcome]
     return None
 
 
-def _send(engine: Askable, group: Group, wait_for_locks: bool, applied: Callable[[Applied], None] | None) -> Applied:
+def _send(
+    engine: Askable, group: Group, until: float, wait_for_locks: bool, applied: Callable[[Applied], None] | None
+) -> Applied:
     """Send the group again. While lines before it have more to feed than one transaction may, it is put off."""
     for _ in range(MOST_PUT_OFF):
-        result = engine.apply([group], wait_for_locks=wait_for_locks)
+        result = engine.apply([group], until=until, wait_for_locks=wait_for_locks)
         if applied is not None:
             applied(result)
         if not result.put_off:
@@ -114,9 +120,9 @@ def _by_operation(engine: Askable, send: Callable[[], Applied]) -> list[Reply] |
     return None if not_recorded else outcomes
 
 
-def _by_hold(engine: Askable, command: Placing, send: Callable[[], Applied]) -> Reply | None:
+def _by_hold(engine: Askable, command: Placing, until: float, send: Callable[[], Applied]) -> Reply | None:
     """The outcome of placing a hold whose id we minted, by the journal; else by placing it now."""
-    outcome: Reply | None = _placed(engine, command)
+    outcome: Reply | None = _placed(engine, command, until)
     if outcome is not None or isinstance(command, Consume):
         return outcome
     applied = send()
@@ -125,7 +131,7 @@ def _by_hold(engine: Askable, command: Placing, send: Callable[[], Applied]) -> 
     ((outcome,),) = applied.replies(engine.durability.level)
     if isinstance(outcome, Receipt):
         return outcome
-    placed = _placed(engine, command)  # the first attempt may have been committed only just now
+    placed = _placed(engine, command, until)  # the first attempt may have been committed only just now
     if (
         applied.last_seq is None
     ):  # or may still be at work: a server goes on with what it was sent when the client is gone
@@ -135,11 +141,12 @@ def _by_hold(engine: Askable, command: Placing, send: Callable[[], Applied]) -> 
     return placed or outcome
 
 
-def _placed(engine: Askable, command: Placing) -> Receipt | None:
+def _placed(engine: Askable, command: Placing, until: float) -> Receipt | None:
     """The answer that was lost, rebuilt from the first entries of the hold; None if the journal does not have them."""
     assert command.id is not None
     assert command.token is not None
-    rows = engine.read(ReadHistory(command.tenant, command.id), durable=True)
+    history = ReadHistory(command.tenant, command.id)
+    rows = run_until(until, partial(engine.read, history, durable=True))
     story: list[Entry] = []
     for row in rows:
         entry = entry_of(row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import Any, TypeAlias
 
 from ..engines.deadlines import until
@@ -99,7 +100,7 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            with until(None):  # not the deadline of the call which started it
+            with until(inf):  # not the deadline of the call which started it
                 self._work()
         finally:
             self._workers.discard(self)
@@ -122,7 +123,7 @@ class AsyncWorker:
 
     async def _run(self) -> None:
         try:
-            with until(None), without_timeout():  # a thread inherits no context, a task all of it
+            with until(inf), without_timeout():  # a thread inherits no context, a task all of it
                 await self._work()
         finally:
             self._workers.discard(self)

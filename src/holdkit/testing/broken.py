@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from threading import Barrier, BrokenBarrierError, get_ident
 from typing import Any, Final, TypeVar, cast
 
@@ -99,26 +100,32 @@ class LosesEntries(MemoryEngine):
 class AppliesHalfAGroup(MemoryEngine):
     """Treats an atomic group as an ordinary one: what was not refused stays."""
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         """Apply command by command."""
-        return super().apply([structs.replace(group, atomic=False) for group in groups], wait_for_locks=wait_for_locks)
+        return super().apply(
+            [structs.replace(group, atomic=False) for group in groups], until=until, wait_for_locks=wait_for_locks
+        )
 
 
 class PassesEveryGuard(MemoryEngine):
     """Ignores the operation id of a group: another group under the same id is executed as far as its commands
     differ."""
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         """Apply them as if each had its own key and nothing else."""
-        return super().apply([structs.replace(group, guard=None) for group in groups], wait_for_locks=wait_for_locks)
+        return super().apply(
+            [structs.replace(group, guard=None) for group in groups], until=until, wait_for_locks=wait_for_locks
+        )
 
 
 class CommitsEachGroup(MemoryEngine):
     """Gives every group of a batch a transaction of its own: an error in the middle leaves what came before it."""
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         """Apply group by group."""
-        parts = [super(CommitsEachGroup, self).apply([group], wait_for_locks=wait_for_locks) for group in groups]
+        parts = [
+            super(CommitsEachGroup, self).apply([group], until=until, wait_for_locks=wait_for_locks) for group in groups
+        ]
         outcomes = [outcomes for part in parts for outcomes in part.outcomes]
         positions = [positions for part in parts for positions in part.positions]
         return Applied(outcomes, self._journal.last_seq, any(part.wrote for part in parts), positions=positions)
@@ -222,10 +229,10 @@ class ChecksThenActs(MemoryEngine):
         self._came = {get_ident()}
         self._pair = Barrier(2)
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         """Decide, let others in, write."""
         if not isinstance(groups[0].commands[0], self.racing):
-            return super().apply(groups, wait_for_locks=wait_for_locks)
+            return super().apply(groups, until=until, wait_for_locks=wait_for_locks)
         slot = self.clock()
         wanted = needs(groups)
         with self._lock:
@@ -278,9 +285,9 @@ class LoadsTheHeadOnly(_OnTables):
 class HidesUnfedLines(MemoryEngine):
     """Does not say that a line has more to offer than one transaction may: the rest waits for a stranger."""
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         """Apply, and keep it quiet."""
-        return structs.replace(super().apply(groups, wait_for_locks=wait_for_locks), unfed=())
+        return structs.replace(super().apply(groups, until=until, wait_for_locks=wait_for_locks), unfed=())
 
 
 class MakesRoomInSilence(MemoryEngine):

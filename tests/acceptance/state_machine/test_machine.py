@@ -11,6 +11,7 @@ import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from math import inf
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -109,13 +110,13 @@ def whole(told: str) -> str:
 class SweepsApart(MemoryEngine):
     """As where the tables are distributed: a sweep looks around after the groups before it are done, not with them."""
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         outcomes: list[list[Outcome]] = []
         positions: list[Sequence[Position | None]] = []
         wrote, last = False, None
         for lone, some in groupby(groups, lambda group: isinstance(group.commands[0], Sweep) and alone(group)):
             for batch in [[group] for group in some] if lone else [list(some)]:
-                applied = super().apply(batch, wait_for_locks=wait_for_locks)
+                applied = super().apply(batch, until=until, wait_for_locks=wait_for_locks)
                 outcomes += applied.outcomes
                 positions += applied.positions
                 wrote, last = wrote or applied.wrote, applied.last_seq

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import closing
+from math import inf
 from random import Random
 
 import psycopg
@@ -43,8 +44,8 @@ def in_own_transaction(url: str, engine: Engine, group: Group) -> Applied:
 class Waiting(PostgresEngine):
     """Every batch waits for locks: such a batch loads the lines that it expects in advance."""
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
-        return super().apply(groups, wait_for_locks=True)
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
+        return super().apply(groups, until=until, wait_for_locks=True)
 
 
 def play(databases: Databases, layout: Layout, waiting: bool, history: History, max_offers: int) -> None:

@@ -40,7 +40,7 @@ class TwoServers:
         for pool in ("a", "b"):
             self.inner.apply([Group((CreatePool(id=pool, total=100),))])
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         self.sent.append([pool_of(group) for group in groups])
         step = self.script.pop(0) if self.script and "b" in self.sent[-1] else None
         outcomes, failed = [], dict[int, HoldkitError]()
@@ -131,7 +131,7 @@ def test_one_that_was_rejected_alone_failed() -> None:
 
 def test_skipped_and_failed_in_one_batch() -> None:
     class Both(TwoServers):
-        def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+        def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
             return Applied([[], [], [Done(slot=1)]], None, True, {0: "a"}, failed={1: Overloaded("busy")})
 
     first, second, third = run(Both(), "aba")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +105,12 @@ class Gate:
         self._when, self._apply = when, hk._executor.engine.apply
         hk._executor.engine.apply = self.apply  # type: ignore[method-assign]
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         self.entered = True
         assert self.opened.wait(PATIENCE)
         if len(groups) == 4 and self._when == "before":
             raise KeyboardInterrupt
-        applied = self._apply(groups, wait_for_locks=wait_for_locks)
+        applied = self._apply(groups, until=until, wait_for_locks=wait_for_locks)
         if len(groups) == 4:
             raise KeyboardInterrupt
         return applied
@@ -272,7 +273,7 @@ class RecordingEngine:
     def read(self, query: Any, *, durable: bool = False) -> Any:
         return [JournalRow(len(self.applied), "")]
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         self.applied.extend([group.commands[0].id for group in groups])  # type: ignore[union-attr, misc]
         return Applied([[Done(slot=0)] for _ in groups], len(self.applied), True)
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from itertools import count
+from math import inf
 from typing import Any, TypeVar
 
 import pytest
@@ -390,7 +391,7 @@ class SkippingEngine:
     def read(self, query: Any, *, durable: bool = False) -> Any:
         return []
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         skipped = (
             {}
             if wait_for_locks
@@ -413,7 +414,7 @@ class GrowingBatchEngine(SkippingEngine):
     def capabilities(self) -> Capabilities:
         return Capabilities(growing_batches=self)
 
-    def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
+    def apply_growing(self, groups: Sequence[Group], add_late: AddLate, *, until: float = inf) -> Applied:
         return self.apply([*groups, *add_late(lambda group: True)], wait_for_locks=True)
 
 

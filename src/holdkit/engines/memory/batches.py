@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from threading import TIMEOUT_MAX, RLock
 
 from ...core.bounds import Limits
@@ -25,7 +26,7 @@ from ...core.touching import groups_put_off
 from ...core.view import NOBODY, Counts, Loaded, LoadLine, View
 from ...errors import EngineError, Overloaded
 from ..clocks import Clock, wall_clock
-from ..deadlines import within
+from ..deadlines import seconds_left
 from ..port import Applied, positions_of
 from ..settings import StoredLimits
 from .journal import Journal
@@ -59,9 +60,9 @@ class Batches:
         """The limits in force."""
         return self.stored.in_force
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (no locks)
         """Decide on the live dicts, then write back what changed."""
-        with self._exclusive():
+        with self._exclusive(until):
             self._check_open()
             slot = self.clock()
             wanted = needs(groups, self.stored.names(self.limits))
@@ -85,9 +86,9 @@ class Batches:
         self._journal.append(view.entries)
 
     @contextmanager
-    def _exclusive(self) -> Iterator[None]:
+    def _exclusive(self, until: float) -> Iterator[None]:
         """One batch at a time; `Overloaded` if another thread takes too long, as application code in `lend` may."""
-        seconds = within(self.limits.lock_timeout / SECOND)
+        seconds = seconds_left(until, self.limits.lock_timeout / SECOND)
         if not self._writing.acquire(timeout=min(seconds, TIMEOUT_MAX)):
             raise Overloaded(f"another thread kept its turn for {seconds:.3g} s", retry_after=1.0)
         try:

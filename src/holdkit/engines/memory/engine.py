@@ -19,6 +19,7 @@ from ...core.reading import Query, ReadGeneration
 from ...errors import InvalidRequest, PromiseBroken
 from ..archive_erasing import ErasableArchive
 from ..clocks import Clock
+from ..deadlines import current
 from ..durability import IN_MEMORY
 from ..port import Applied, Capabilities, Lent
 from ..progress import Meter, Progress
@@ -55,7 +56,7 @@ class MemoryEngine(Batches):
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """Run `work` while nobody else writes. There is no SQL, so what it applies is done at once."""
-        with self._exclusive():
+        with self._exclusive(current()):
             self._check_open()
             return work(_OwnTransaction(self))
 
@@ -118,7 +119,7 @@ class MemoryEngine(Batches):
     ) -> Erased:
         """Replace everything at once: nobody reads or writes meanwhile."""
         assert archive is None, "nothing leaves this journal for an archive"
-        with self._exclusive(), self._lock:
+        with self._exclusive(current()), self._lock:
             self._check_open()
             journal = self._journal
             meter = Meter(progress, journal.last_seq)

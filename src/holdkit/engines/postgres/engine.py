@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 import psycopg
@@ -26,8 +27,10 @@ from ...core.model import SECOND, Key
 from ...core.reading import Query
 from ...core.repair import Repaired
 from ...errors import EngineError, OutcomeUnknown
+from .. import deadlines
 from ..archiving import ArchivedEntries
 from ..clocks import Clock, steady
+from ..deadlines import run_until
 from ..driver_connections import driver_connection, driver_connection_async
 from ..durability import Durability
 from ..port import AddLate, Applied, Capabilities, GuardStats, Lent, Mark
@@ -151,21 +154,22 @@ class PostgresEngine:
 
     # Batches
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         """Decide and write these groups, in order: in one transaction, or in one per lane where the tables are distributed.
         Groups that need what others have locked are skipped, or wait."""
         self._check()
-        return self._transactions.apply(groups, wait_for_locks=wait_for_locks)
+        return run_until(until, partial(self._transactions.apply, groups, wait_for_locks=wait_for_locks))
 
-    def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
+    def apply_growing(self, groups: Sequence[Group], add_late: AddLate, *, until: float = inf) -> Applied:
         """The same, waiting for locks; others that want the same pools may be added once these are locked."""
         self._check()
-        return self._transactions.apply_growing(groups, add_late)
+        return run_until(until, self._transactions.apply_growing, groups, add_late)
 
-    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
+    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None], *, until: float = inf) -> Applied:
         """The same on an event loop; what cannot be done there without blocking raises `NeedsThread`."""
         self._check()
-        return await self._transactions.apply_async(groups, sent)
+        with deadlines.until(until):
+            return await self._transactions.apply_async(groups, sent)
 
     @property
     def guard_stats(self) -> GuardStats:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from math import inf
 from typing import Any, TypeAlias, TypeVar
 
 from ...core.audit_rows import Difference
@@ -68,7 +69,7 @@ class BorrowedSqliteEngine:
         """The limits in force."""
         return self.stored.in_force
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002
         """Decide and write these groups in one transaction, in order."""
         with self._borrow() as connection, self._transaction(connection):
             ran = self._run(connection, groups, may_offer=True)

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -128,12 +129,12 @@ class SqliteEngine:
         """The limits in force, as far as this process knows."""
         return self.stored.in_force
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (no locks)
         """Decide and write these groups in one transaction, in order."""
         self._check()
         if self._open_transactions.used:
             self._open_transactions.check()
-        ran = self._writer.run(partial(apply_script, groups, self.clock, self.stored, RetryState()))
+        ran = self._writer.run(partial(apply_script, groups, self.clock, self.stored, RetryState()), until=until)
         assert ran.outcomes is not None
         return Applied(ran.outcomes, ran.last_seq, ran.written > 0, put_off=ran.put_off, positions=ran.positions,
                        unfed=ran.unfed, served=ran.served)  # fmt: skip

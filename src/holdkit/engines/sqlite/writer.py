@@ -33,7 +33,7 @@ from threading import Lock
 from typing import Final
 
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from ..deadlines import within
+from ..deadlines import current, seconds_left, within
 from .checkpointing import Checkpoints
 from .driver import Driver, OnStatement, Row, Script
 from .fair_write_lock import FairWriteLock
@@ -68,10 +68,12 @@ class Writer:
         """A commit failed: what is in the WAL may not be on disk. Nothing is answered before a whole checkpoint."""
         activity.add(self)
 
-    def run(self, make: Callable[[bool], Script[ScriptResult]], *, checkpoint: bool = True) -> ScriptResult:
-        """Run the script in a transaction, again as often as it says that something must go first. Without `checkpoint` the caller
-        calls `tidy` afterwards."""
-        self._acquire()
+    def run(
+        self, make: Callable[[bool], Script[ScriptResult]], *, until: float | None = None, checkpoint: bool = True
+    ) -> ScriptResult:
+        """Run the script in a transaction, again as often as it says that something must go first. `until` is the deadline of a batch;
+        None: that of this thread. Without `checkpoint` the caller calls `tidy` afterwards."""
+        self._acquire(until)
         try:
             ran = self._transact(self._ready(), make)
             while ran.outcomes is None:
@@ -199,8 +201,8 @@ class Writer:
         """Those that are open, in a child that was just forked."""
         return [driver.connection for driver in (self._lock_holder, self._driver) if driver is not None]
 
-    def _acquire(self) -> None:
-        seconds = within(self._seconds)
+    def _acquire(self, until: float | None = None) -> None:
+        seconds = seconds_left(current() if until is None else until, self._seconds)
         deadline = time.monotonic() + seconds
         thread = self._activity.enter()
         try:

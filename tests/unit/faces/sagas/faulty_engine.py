@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
@@ -86,10 +87,10 @@ class FaultyEngine:
         self.url, self.lanes, self.clock = inner.url, inner.lanes, inner.clock
         self.limits, self.stored, self.durability = inner.limits, inner.stored, inner.durability
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         if not self.on:
-            return self.inner.apply(groups, wait_for_locks=wait_for_locks)
-        return self.points.around(lambda: self.inner.apply(groups, wait_for_locks=wait_for_locks))
+            return self.inner.apply(groups, until=until, wait_for_locks=wait_for_locks)
+        return self.points.around(lambda: self.inner.apply(groups, until=until, wait_for_locks=wait_for_locks))
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         return self.inner.apply_in(tx, groups, lock)

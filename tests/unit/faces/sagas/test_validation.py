@@ -223,8 +223,8 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
     lost = threading.Event()
 
     class Silent(FaultyEngine):
-        def apply(self, groups: Any, *, wait_for_locks: bool = False) -> Any:
-            applied = self.inner.apply(groups, wait_for_locks=wait_for_locks)
+        def apply(self, groups: Any, **options: Any) -> Any:
+            applied = self.inner.apply(groups, **options)
             if self.on and not lost.is_set():
                 lost.set()
                 raise holdkit.OutcomeUnknown("the reply was lost")
