@@ -189,7 +189,7 @@ async def steps(calls: int) -> dict[str, float]:
         for call in batch:
             call.sent = False
         group_commit._runner.begin(batch)
-        group_commit._runner.accept(batch, applied)
+        group_commit._runner.accept(batch, applied, inf)
 
     each: Steps = {
         "verb, to the command and from the receipt": (verb, 1),
