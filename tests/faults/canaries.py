@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,11 @@ def unknown_as_none() -> None:
     """What may have happened is said not to have happened."""
     apply = engine.SqliteEngine.apply
 
-    def sure(self: engine.SqliteEngine, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def sure(
+        self: engine.SqliteEngine, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False
+    ) -> Applied:
         try:
-            return apply(self, groups, wait_for_locks=wait_for_locks)
+            return apply(self, groups, until=until, wait_for_locks=wait_for_locks)
         except OutcomeUnknown as unknown:
             raise EngineError("surely nothing happened") from unknown
 

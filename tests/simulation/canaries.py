@@ -142,7 +142,7 @@ def line_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def unknown_told_as_refused(patch: pytest.MonkeyPatch) -> None:
-    def certain(self: BatchRunner, batch: Any, unknown: Any) -> None:
+    def certain(self: BatchRunner, batch: Any, until: float, unknown: Any) -> None:
         fail(batch, EngineError("the store did not answer"))
 
     patch.setattr(BatchRunner, "_resolve", certain)
@@ -156,12 +156,12 @@ def sent_again_without_a_key(patch: pytest.MonkeyPatch) -> None:
 
 def batch_run_again_in_halves(patch: pytest.MonkeyPatch) -> None:
     """After an error that nobody expects, the batch is taken for not written."""
-    patch.setattr(BatchRunner, "_nothing_written", lambda _self: True)
+    patch.setattr(BatchRunner, "_nothing_written", lambda _self, _until: True)
 
 
 def answers_mixed_up(patch: pytest.MonkeyPatch) -> None:
     accept = BatchRunner.accept
-    patch.setattr(BatchRunner, "accept", lambda self, batch, applied: accept(self, batch[::-1], applied))
+    patch.setattr(BatchRunner, "accept", lambda self, batch, applied, until: accept(self, batch[::-1], applied, until))
 
 
 def retries_with_another_fingerprint(patch: pytest.MonkeyPatch) -> None:

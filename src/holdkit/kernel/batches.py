@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from ..core.commands import Group
-from ..core.reading import FindEnds
+from ..core.reading import FindEnds, JournalRow
 from ..engines.deadlines import run_until
 from ..engines.port import Applied, BatchRejected, Engine
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
@@ -178,7 +178,8 @@ class BatchRunner:
     def _journal_length(self, until: float) -> int | None:
         """None if the engine cannot say."""
         try:
-            return sum([end.seq for end in run_until(until, self.engine.read, FindEnds())])
+            ends: list[JournalRow] = run_until(until, self.engine.read, FindEnds())
+            return sum([end.seq for end in ends])
         except Exception:  # noqa: BLE001 - the next batch will find out what is wrong
             return None
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import Any
 
 import pytest
@@ -127,8 +128,8 @@ def test_the_line_of_an_archived_pool_is_not_fed(hk: Any, engine: WatchedEngine)
 def test_a_line_that_makes_no_progress_is_not_fed_in_a_loop(hk: Any, engine: WatchedEngine) -> None:
     apply = engine.inner.apply
 
-    def reports_always(groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
-        return structs.replace(apply(groups, wait_for_locks=wait_for_locks), unfed=(("", "p"),))
+    def reports_always(groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
+        return structs.replace(apply(groups, until=until, wait_for_locks=wait_for_locks), unfed=(("", "p"),))
 
     engine.inner.apply = reports_always  # type: ignore[method-assign]
     hk.admin.records.put("k", "a", "1")
@@ -172,7 +173,7 @@ def test_those_behind_it_are_answered_in_their_order(hk: Any, engine: WatchedEng
 def test_a_call_that_is_put_off_until_its_deadline_is_told_that_nothing_was_done(
     hk: Any, engine: WatchedEngine
 ) -> None:
-    def never_decided(groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+    def never_decided(groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         assert not wait_for_locks
         return Applied([[] for _ in groups], None, wrote=True, put_off=frozenset(range(len(groups))))
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
@@ -233,8 +234,8 @@ def test_every_call_in_the_batch_gets_its_own_exception(hk: Any, engine: Watched
 def test_an_engine_that_miscounts_its_answers_is_not_believed(hk: Any, engine: WatchedEngine) -> None:
     honest = engine.inner.apply
 
-    def miscount(groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
-        return structs.replace(honest(groups, wait_for_locks=wait_for_locks), outcomes=[])
+    def miscount(groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
+        return structs.replace(honest(groups, until=until, wait_for_locks=wait_for_locks), outcomes=[])
 
     engine.inner.apply = miscount  # type: ignore[method-assign]
     with pytest.raises(OutcomeUnknown):

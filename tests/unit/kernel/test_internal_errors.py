@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from math import inf
 from typing import Any
 
 import pytest
@@ -86,8 +87,8 @@ def broken_answers(engine: Any) -> None:
     """The next batch of four is applied, and its answers cannot be understood."""
     honest = engine.apply
 
-    def garble(groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
-        applied: Applied = honest(groups, wait_for_locks=wait_for_locks)
+    def garble(groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
+        applied: Applied = honest(groups, until=until, wait_for_locks=wait_for_locks)
         if len(groups) != 4:
             return applied
         engine.apply = honest

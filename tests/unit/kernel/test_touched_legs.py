@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 import pytest
@@ -60,8 +61,8 @@ def test_calls_that_do_not_fit_go_into_the_next_transaction_in_order(
     applied: list[frozenset[int]] = []
     apply = engine.inner.apply
 
-    def watch(groups: Any, *, wait_for_locks: bool = False) -> Applied:
-        done = apply(groups, wait_for_locks=wait_for_locks)
+    def watch(groups: Any, *, until: float = inf, wait_for_locks: bool = False) -> Applied:
+        done = apply(groups, until=until, wait_for_locks=wait_for_locks)
         applied.append(done.put_off)
         return done
 
