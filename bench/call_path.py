@@ -35,9 +35,8 @@ from holdkit.engines.port import Applied, Capabilities
 from holdkit.faces.opening import connect, connect_async
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel._sync.executor import Executor
+from holdkit.kernel.batches import QueuedCall
 from holdkit.kernel.fair_queue import FairQueue
-from holdkit.kernel.normalise import combined
-from holdkit.kernel.queued_calls import QueuedCall
 
 POOL, TTL = "pool", "10m"
 SLOT = 1_700_000_000 * SECOND
@@ -193,7 +192,7 @@ async def steps(calls: int) -> dict[str, float]:
 
     each: Steps = {
         "verb, to the command and from the receipt": (verb, 1),
-        "check": (lambda: check(command, limits, faces=combined(command)), 1),
+        "check": (lambda: check(command, limits, faces=None), 1),
         "mint": (lambda: mint.prepare(command), 1),
         "mint, op": (lambda: mint.prepare(under_op), 1),
         "may this task call": (group_commit.check, 1),

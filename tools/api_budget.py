@@ -22,7 +22,7 @@ from typing import Any, Final, get_type_hints
 
 import holdkit
 from holdkit import client
-from holdkit.kernel.context import Call
+from holdkit.kernel.arguments import Call
 
 from .gen_api import members, public_modules
 

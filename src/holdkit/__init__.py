@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from .faces.saga import Saga
     from .faces.seating import Seat
     from .kernel.answers import Outcome
-    from .kernel.context import Actor, ReleaseReason, context
+    from .kernel.arguments import Actor, ticket
+    from .kernel.context import ReleaseReason, context
     from .kernel.limits import Limits
-    from .kernel.normalise import ticket
     from .kernel.opening import migrate
     from .kernel.pages import Page
     from .kernel.pool import Pool
@@ -128,9 +128,9 @@ _MODULES: Final = {
     ".faces.saga": "Saga",
     ".faces.seating": "Seat",
     ".kernel.answers": "Outcome",
-    ".kernel.context": "Actor ReleaseReason context",
+    ".kernel.arguments": "Actor ticket",
+    ".kernel.context": "ReleaseReason context",
     ".kernel.limits": "Limits",
-    ".kernel.normalise": "ticket",
     ".kernel.opening": "migrate",
     ".kernel.pages": "Page",
     ".kernel.pool": "Pool",

@@ -22,9 +22,8 @@ from holdkit.faces.saga_steps import Phase, Step
 from holdkit.kernel import batches, unknown_outcomes
 from holdkit.kernel._async.following import AsyncFollower
 from holdkit.kernel._async.named_following import AsyncNamedFollower
-from holdkit.kernel.batches import BatchRunner
+from holdkit.kernel.batches import BatchRunner, fail
 from holdkit.kernel.prepare import Mint
-from holdkit.kernel.queued_calls import fail
 from holdkit.server.webhooks.runner import Runner
 from tests.simulation.store import Frame, JournaledEngine, Store
 

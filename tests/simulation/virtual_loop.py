@@ -23,8 +23,8 @@ from holdkit.errors import OutcomeUnknown
 from holdkit.kernel import batch_worker, record_lease
 from holdkit.kernel._async import blocking
 from holdkit.kernel._async.executor import AsyncExecutor
+from holdkit.kernel.batches import fail
 from holdkit.kernel.prepare import Randomness
-from holdkit.kernel.queued_calls import fail
 from holdkit.server import journal_watch
 from holdkit.server.webhooks import attempts
 from tests.simulation.store import Store

@@ -16,7 +16,7 @@ from ..core.commands import Amounts
 from ..core.model import State
 from ..core.validation import invalid
 from ..errors import InvalidRequest
-from ..kernel.normalise import What, present, span
+from ..kernel.arguments import What, present, span
 from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..wire.fields import plain_position

@@ -9,7 +9,7 @@ import click
 
 from ..faces._sync.kernel import Kernel
 from ..faces.finding import Found
-from ..kernel.normalise import span
+from ..kernel.arguments import span
 from ..wire.claims import claim_answer
 from ..wire.history import PoolHistories, ServerHistory
 from ..wire.holds import hold_answer

@@ -13,7 +13,7 @@ from ..core.model import MAX_SLOT
 from ..core.validation import hold_id as check_hold_id
 from ..errors import InvalidRequest
 from ..faces._sync.kernel import Kernel
-from ..kernel.normalise import reference
+from ..kernel.arguments import reference
 from ..kernel.results import JournalEntry
 from ..kernel.times import is_in_calendar, text_of
 from ..wire.fields import encode, plain_position

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..faces._sync.kernel import Kernel
-from ..kernel.context import Call
+from ..kernel.arguments import Call
 from ..wire.keys import KeyAnswer, KeyInfo
 from .arguments import interval, seconds
 from .options import (

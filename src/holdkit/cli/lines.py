@@ -8,10 +8,9 @@ import click
 
 from ..core.commands import JoinLine
 from ..core.model import Leg, State
-from ..kernel.answers import hold_of
-from ..kernel.context import call_fields
-from ..kernel.normalise import hold_id as normal_id
-from ..kernel.normalise import span
+from ..kernel.arguments import call_fields, span
+from ..kernel.arguments import hold_id as normal_id
+from ..kernel.results import hold_of
 from ..wire.holds import hold_answer, place_answer
 from ..wire.pools import PoolUsageAnswer
 from .arguments import (

@@ -16,7 +16,7 @@ from ..engines.port import Engine
 from ..errors import EngineError, InvalidRequest
 from ..faces._sync.kernel import Kernel
 from ..faces.opening import connect
-from ..kernel.context import Call, CallWithoutReason
+from ..kernel.arguments import Call, CallWithoutReason
 from ..kernel.opening import open_engine, refuse_log, with_schema
 from ..wire.fields import Time, at
 from .output import as_json

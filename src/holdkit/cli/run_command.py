@@ -19,8 +19,7 @@ from ..core.commands import PlaceHold
 from ..errors import InsufficientCapacity, LineAhead
 from ..kernel._sync.blocking import waiting_time
 from ..kernel._sync.blocks import Lease
-from ..kernel.context import Call, call_fields
-from ..kernel.normalise import legs_of, span
+from ..kernel.arguments import Call, call_fields, legs_of, span
 from .arguments import account_option, leg_option, pass_limits_option, requested_legs, seconds
 from .options import call_of, call_options, open_kernel, tenant_options
 from .output import LOST, REFUSED, error_document, report_error

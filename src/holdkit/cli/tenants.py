@@ -12,7 +12,7 @@ import click
 from ..engines.progress import Progress
 from ..errors import InvalidRequest
 from ..faces._sync.kernel import Kernel
-from ..kernel.context import Call
+from ..kernel.arguments import Call
 from ..wire.tenants import DeletedAnswer, Quota, TenantAnswer
 from .arguments import goes_on
 from .options import (

@@ -26,12 +26,11 @@ from ..engines.port import GuardStats
 from ..faces.allowances import Allowance, Usage
 from ..faces.claim import Claim
 from ..faces.saga_records import SagaEvent, SagaRecord
-from ..kernel.answers import hold_of
 from ..kernel.group_commit import Stats
 from ..kernel.journal import JournalEntry
 from ..kernel.limits import LimitsInForce, from_seconds
 from ..kernel.pool import Pool
-from ..kernel.results import Hold
+from ..kernel.results import Hold, hold_of
 from ..kernel.times import moment
 from ..wire.budgets import AllowanceBody, UsageAnswer
 from ..wire.claims import ClaimAnswer

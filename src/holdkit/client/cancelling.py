@@ -13,7 +13,7 @@ from typing import Any
 from ..core.commands import AnyCommand
 from ..core.outcomes import Receipt
 from ..errors import HoldkitError
-from ..kernel.queued_calls import Undo
+from ..kernel.batches import Undo
 from ..kernel.workers import AsyncSignal, AsyncWorker, Worker
 
 log = logging.getLogger("holdkit")

@@ -19,7 +19,7 @@ from ..core.face_legs import FaceLeg
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, Leg, Slot
 from ..core.validation import invalid
-from ..kernel.normalise import span
+from ..kernel.arguments import span
 from ..kernel.times import datetime_of, is_in_calendar, moment
 from ..operations import OPERATIONS, Operation
 from ..wire.batches import DOCUMENTS

@@ -24,7 +24,8 @@ from ..core.validation import invalid
 from ..errors import EngineError
 from ..faces._async.kernel import AsyncKernel
 from ..faces.opening import connect_async
-from ..kernel.context import Actor, amend, current, restore
+from ..kernel.arguments import Actor, current
+from ..kernel.context import amend, restore
 from ..kernel.opening import DEFAULT_URL
 from ..wire.problems import Problem
 from .requests import ProblemParts, answer_to, checked_tenant, operation_id_of, request_id_of

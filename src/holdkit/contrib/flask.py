@@ -14,7 +14,8 @@ from typing import Any, Final
 from ..core.validation import invalid
 from ..errors import HoldkitError, MissingExtra
 from ..faces._sync.kernel import Kernel
-from ..kernel.context import Actor, Context, amend, current, restore
+from ..kernel.arguments import Actor, Context, current
+from ..kernel.context import amend, restore
 from ..wire.problems import Problem
 from .kernels import ProcessKernel
 from .requests import answer_to, checked_tenant, operation_id_of, request_id_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..core.validation import invalid
 from ..errors import EngineError, HoldkitError
-from ..kernel.context import current
+from ..kernel.arguments import current
 from ..wire.fields import at
 from ..wire.headers import given_id, retry_key, trace_id
 from ..wire.problems import Problem, problem_body, problem_headers, problem_of

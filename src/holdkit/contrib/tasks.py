@@ -36,8 +36,8 @@ from ..faces._sync.kernel import Kernel
 from ..faces.saga_records import RecoveryReport
 from ..kernel._async.blocks import AsyncLease
 from ..kernel._sync.blocks import Lease
-from ..kernel.context import Actor, context
-from ..kernel.normalise import What, span
+from ..kernel.arguments import Actor, What, span
+from ..kernel.context import context
 from ..kernel.opening import DEFAULT_URL
 from .kernels import LoopKernels, ProcessKernel
 from .retries import SOON, RunAgain, seconds_until_retry, spread

@@ -54,11 +54,14 @@ from .values import (
 __all__ = ["check", "flag", "hold_id", "invalid", "metadata", "pool_id", "text", "whole"]
 
 
-def check(command: AnyCommand, limits: Limits, *, faces: bool = False) -> None:
-    """Check every field of a normalised command; only the faces may name reserved ids."""
+def check(command: AnyCommand, limits: Limits, *, faces: bool | None = False) -> None:
+    """Check every field of a normalised command. Only a command that `faces` have made may name reserved ids; None: its legs say whether
+    faces have made some of them."""
     checker = _CHECKERS.get(type(command))
     if checker is None:
         raise invalid("command", "command_unknown", f"{type(command).__name__} is not a command")
+    if faces is None:
+        faces = combined(command)
     if command.op is not None:
         text(command.op, "op", MAX_OP)
     if command.tenant != "":
@@ -72,6 +75,21 @@ def check(command: AnyCommand, limits: Limits, *, faces: bool = False) -> None:
     if (token := getattr(command, "token", None)) is not None:
         text(token, "token", MAX_TOKEN)
     checker(command, limits, faces)
+
+
+def combined(command: AnyCommand) -> bool:
+    """Whether faces have made some of the legs. The others must not use reserved names, and there must be a deadline."""
+    legs: Any = command.legs if command.names == "legs" else ()
+    if not isinstance(legs, tuple) or (len(legs) == 1 and type(legs[0]) is Leg) or FaceLeg not in map(type, legs):
+        return False
+    for leg in legs:
+        if type(leg) is FaceLeg or not isinstance(leg, Leg):
+            continue  # a face's leg, or not a leg at all, which the check that follows refuses
+        if str(leg.pool).startswith("~"):
+            raise invalid("pool", "pool_reserved", "ids that begin with ~ are reserved")
+    if isinstance(command, PlaceHold) and command.ttl_slots is None and command.deadline is None:
+        raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
+    return True
 
 
 def _check_place(command: PlaceHold, limits: Limits, faces: bool) -> None:

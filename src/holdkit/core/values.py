@@ -159,7 +159,7 @@ def window(opens: object, closes: object, *, faces: bool) -> None:
 
 
 def hold_id(value: object, field: str = "id") -> str:
-    """A hold's id: 32 lower-case hex digits, as `normalise.hold_id` writes them."""
+    """A hold's id: 32 lower-case hex digits, as the kernel writes them."""
     if type(value) is not str or len(value) != 32 or value.strip(_HEX):  # quicker than a regular expression
         raise invalid(field, f"{field}_malformed", "must be a 128-bit id: a UUID, or its 32 hex digits")
     return value

@@ -18,7 +18,7 @@ from msgspec import Struct
 from ..core.face_legs import FaceLeg
 from ..core.model import DAY, MAX_QUANTITY, SECOND, Leg, Pool, Slot
 from ..core.values import invalid, text, whole
-from ..kernel.normalise import span
+from ..kernel.arguments import span
 from ..kernel.one_line import line
 from ..kernel.times import datetime_of, moment
 from .allowances import MAX_NAME, part

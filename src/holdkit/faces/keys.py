@@ -19,7 +19,7 @@ from ..core.model import Leg, Pool
 from ..core.validation import invalid, text
 from ..core.values import MAX_OP
 from ..errors import PartOfHold
-from ..kernel.normalise import Legs
+from ..kernel.arguments import Legs
 from ..kernel.one_line import MAX_NAMES, line, shortened
 
 WINDOWED: Final = ("~rates/", "~budgets/", "~calendar/")

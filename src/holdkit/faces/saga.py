@@ -16,7 +16,7 @@ from ..core.commands import PlaceHold, Ttl
 from ..core.model import Leg, Slot
 from ..core.validation import check
 from ..core.values import invalid, text, whole
-from ..kernel.normalise import span
+from ..kernel.arguments import span
 from ..kernel.results import Hold
 
 MAX_NAME = 100

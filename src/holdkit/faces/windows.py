@@ -17,7 +17,7 @@ from msgspec import Struct
 from ..core.commands import Ttl
 from ..core.model import DAY, SECOND, Slot
 from ..core.values import invalid
-from ..kernel.normalise import span
+from ..kernel.arguments import span
 from ..kernel.times import datetime_of, moment
 
 Zone: TypeAlias = "str | ZoneInfo"

@@ -20,7 +20,7 @@ from ..core.values import spelled
 from .hints import NEXT, said
 from .pool import Pool
 from .reports import SweepReport
-from .results import Hold, Record, shown_record
+from .results import Hold, Record, hold_of, shown_record
 from .times import datetime_of, is_in_calendar
 
 Value: TypeAlias = Hold | Pool | Record | SweepReport | None
@@ -107,13 +107,6 @@ def report_of(done: Done) -> SweepReport:
     """What a sweep did."""
     holds, tenants = tuple(id for _, id in done.swept), tuple(tenant for tenant, _ in done.swept)
     return SweepReport(done.expired, holds, tenants, datetime_of(done.slot), done.more)
-
-
-def hold_of(done: Receipt, token: str | None, request: tuple[Leg, ...] = ()) -> Hold:
-    """The hold of a done outcome. A recorded token takes precedence over the one just minted for the retry. The legs of the
-    request that placed it have the names of keys."""
-    assert done.hold is not None
-    return Hold(done.hold, token if done.token is None else done.token, done, request)
 
 
 def refusal_of(refusal: Refusal) -> errors.Refused:

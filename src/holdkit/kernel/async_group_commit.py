@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,47 +23,17 @@ from ..core.validation import invalid
 from ..engines.deadlines import too_late, until
 from ..engines.port import Applied, Channels, Engine
 from ..errors import EngineError, HoldkitError
-from .batch_worker import TaskCall
-from .batches import Feed
+from .batch_worker import DeadlineTimer
+from .batches import Feed, TaskCall, Undo, late_in_batch
 from .context import inside_any, refuse_inside
 from .group_commit import OpenEngine
 from .lock_queues import AsyncLockQueues
-from .queued_calls import Undo, late_in_batch
 from .workers import GRACE, AsyncSignal, AsyncWorker
 
 T = TypeVar("T")
 
 MAX_LENDERS: Final = 4
 """Threads for jobs that use a transaction of the engine's own."""
-TICK_SECONDS: Final = 0.1
-"""Between two checks for calls whose deadline has passed."""
-
-
-class DeadlineTimer:
-    """Wakes tasks whose deadline has passed: one timer for all of them, which runs only while a task waits."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._waiting: dict[TaskCall, None] = {}
-        """In the order in which they began to wait."""
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, call: TaskCall) -> None:
-        """Its task waits from now on."""
-        self._waiting[call] = None
-        if self._timer is None:
-            self._timer = self._loop.call_later(TICK_SECONDS, self._check)
-
-    def discard(self, call: TaskCall) -> None:
-        """Its task waits no longer."""
-        self._waiting.pop(call, None)
-
-    def _check(self) -> None:
-        now = time.monotonic()
-        for call in self._waiting:
-            if call.until <= now:
-                call.wake()
-        self._timer = self._loop.call_later(TICK_SECONDS, self._check) if self._waiting else None
 
 
 class AsyncGroupCommit(OpenEngine):
@@ -126,8 +95,6 @@ class AsyncGroupCommit(OpenEngine):
                 if call.outcomes is not None:  # settled in the same turn of the loop
                     self.main.take_back(call)
             raise
-        finally:
-            self._deadlines.discard(call)
         if call.outcomes is None and (call.error is None or call.skipped):
             raise self._late(call)
         if busy.at_once and not call.rounds:

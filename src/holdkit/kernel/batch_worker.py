@@ -32,19 +32,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from math import inf
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from ..core.commands import Group
 from ..engines.port import Applied, AsyncApply, Engine, NeedsThread
 from ..errors import OutcomeUnknown
-from .batches import BatchRunner, Feed
+from .batches import INTERRUPTED, BatchRunner, Feed, SkippedLocked, TaskCall, broken, fail, unsettled
 from .fair_queue import MAX_COMMANDS, FairQueue
-from .queued_calls import INTERRUPTED, QueuedCall, SkippedLocked, Undo, broken, fail, unsettled
 from .workers import AsyncSignal
 
 if TYPE_CHECKING:
@@ -58,42 +56,34 @@ SPLIT_BATCH_AT: Final = 128
 transactions."""
 MAX_LOOP_COMMANDS: Final = 256
 """Commands that are decided on the loop in one go: a larger batch would keep other tasks waiting, and goes to the thread."""
+TICK_SECONDS: Final = 0.1
+"""Between two checks for calls whose deadline has passed."""
 ANSWER_DELAY_SECONDS: Final = 0.005
 """How long an answer waits at most for the next batch to be sent."""
 
 
-class Withdrawable(Protocol):
-    """Where a call waits."""
+class DeadlineTimer:
+    """Wakes tasks whose deadline has passed: one timer for all of them, which runs only while a task waits."""
 
-    def withdraw(self, call: TaskCall, /) -> bool:
-        """Take the call out; says whether it was there."""
-        ...
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[TaskCall] = []
+        """In the order in which they began to wait; those that have an answer leave at the next tick."""
+        self._timer: asyncio.TimerHandle | None = None
 
+    def add(self, call: TaskCall) -> None:
+        """Wake the task of this call when its deadline has passed, unless it has an answer then."""
+        self._waiting.append(call)
+        if self._timer is None:
+            self._timer = self._loop.call_later(TICK_SECONDS, self._check)
 
-class TaskCall(QueuedCall):
-    """A call that a task waits for."""
-
-    __slots__ = ("answered", "queue", "rounds", "shielded", "undo")
-
-    queue: Withdrawable
-    """Where it was queued last."""
-    answered: asyncio.Future[None]
-    """Done when there is an answer, or when its deadline has passed."""
-
-    def __init__(
-        self, group: Group, minted: bool, answered: asyncio.Future[None], shielded: bool, until: float = inf
-    ) -> None:
-        QueuedCall.__init__(self, group, minted, until)
-        self.answered, self.shielded = answered, shielded
-        """Shielded: it is done even if its task waits no longer."""
-        self.undo: Undo | None = None
-        self.rounds = 0
-        """How often it had to wait for a lock."""
-
-    def wake(self) -> None:
-        """Wake the task."""
-        if not self.answered.done():
-            self.answered.set_result(None)
+    def _check(self) -> None:
+        now = time.monotonic()
+        self._waiting = [call for call in self._waiting if not call.answered.done()]
+        for call in self._waiting:
+            if call.until <= now:
+                call.wake()
+        self._timer = self._loop.call_later(TICK_SECONDS, self._check) if self._waiting else None
 
 
 class BatchWorker:
@@ -220,7 +210,8 @@ class BatchWorker:
             self._settle(batch, True)
             raise
         else:
-            self._complete(batch, wrote)
+            self.queue.charge(batch)
+            self._complete(batch, wrote=wrote, put_off=bool(applied.put_off))
             return
         self._give_answers()
         self._batches.put(lambda: self._run(batch, failed))
@@ -230,12 +221,11 @@ class BatchWorker:
         if task.cancelled() and self._batch is batch:
             self._settle(batch, False)
 
-    def _complete(self, batch: Sequence[TaskCall], wrote: bool) -> None:
+    def _complete(self, batch: Sequence[TaskCall], *, wrote: bool, put_off: bool) -> None:
         """Launch the next batch first, if enough calls are queued for one, and give the answers while it is written."""
         self._batch = ()
-        self.queue.charge(batch)
-        if put_off := unsettled(batch):
-            self._queue_again(put_off)
+        if put_off:
+            self._queue_again(unsettled(batch))
             batch = [call for call in batch if call.settled]
         self._unanswered.append((batch, wrote))
         following = self._take() if self.queue.commands * 4 >= len(batch) else []

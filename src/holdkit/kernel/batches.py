@@ -1,31 +1,175 @@
-"""Running one batch of calls, for threads and for tasks alike.
+"""Calls on their way to the engine, and running one batch of them, for threads and for tasks alike.
 
-Every call ends with outcomes or with an error of its own. If the engine fails in a way that may be one call's fault, the
-batch is run again in halves, so that only this call fails; but only if the engine says, or the journal's length proves, that
-nothing was written. If that is not known, each call is asked about (`unknown_outcomes`). A call that was sent and has no
-answer has an unknown outcome; one that was not sent can be queued again.
+A call is one caller's commands and their outcomes. It waits in a `fair_queue`, and ends with outcomes or with an error of its own; then it
+is settled. If the engine fails in a way that may be one call's fault, the batch is run again in halves, so that only this call fails; but
+only if the engine says, or the journal's length proves, that nothing was written. If that is not known, each call is asked about
+(`unknown_outcomes`). A call that was sent and has no answer has an unknown outcome; one that was not sent can be queued again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from asyncio import Future
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from threading import Lock
+from typing import Final, Protocol, TypeAlias, TypeVar
 
-from ..core.commands import Group
+from ..core.commands import AnyCommand, Group
+from ..core.outcomes import Reply
 from ..core.reading import FindEnds, JournalRow
-from ..engines.deadlines import run_until
+from ..engines.deadlines import SPENT, run_until
 from ..engines.port import Applied, BatchRejected, Engine
-from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from .queued_calls import INTERRUPTED, QueuedCall, SkippedLocked, broken, fail, unsettled
+from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded, PromiseBroken
+from .context import turn_taken
 from .unknown_outcomes import ask_again
 
-TakeLate: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[QueuedCall]]
+C = TypeVar("C", bound="QueuedCall")
+
+TakeLate: TypeAlias = "Callable[[Callable[[Group], bool]], Sequence[QueuedCall]]"
 """Given a test, moves the queued calls that pass it into the batch, and returns them."""
 Feed: TypeAlias = Callable[[Applied], None]
 """Feeds the lines of a batch's pools that have units left to offer, and wakes the calls whose waiting a batch has ended. Any thread
 may call it; it never raises."""
 SIZES: Final = 11
 """Classes of batches by size, each twice as wide as the one before: 1, 2–3, 4–7, … 1,024 and more."""
+INTERRUPTED: Final = "interrupted while the batch was being written: ask again with the same operation id"
+"""The message of a call whose outcome stays unknown because its batch was interrupted."""
+
+Undo: TypeAlias = Callable[[list[Reply]], Group | None]
+"""Given the outcomes of a call whose caller was cancelled: the commands that take back what it granted, if any."""
+
+
+class SkippedLocked(Exception):
+    """The engine did nothing of a call, because another transaction has locked something that it needs: `lock` names it.
+
+    Never leaves the kernel.
+    """
+
+    def __init__(self, lock: str) -> None:
+        super().__init__(lock)
+        self.lock = lock
+
+
+class QueuedCall:
+    """One caller's group of commands, and its outcomes or its error."""
+
+    __slots__ = ("cost", "error", "group", "legs", "minted", "outcomes", "sent", "size", "tenant", "until")
+
+    def __init__(self, group: Group, minted: bool = False, until: float = inf) -> None:
+        commands = group.commands
+        self.group = group
+        self.size = len(commands)
+        self.legs = legs_in(commands)
+        self.cost = self.size + self.legs
+        """The share of a batch that it takes."""
+        self.tenant = turn_taken() or (commands[0].tenant if commands else "")
+        """Whose turn it takes in the queue."""
+        self.minted = minted
+        """Its one hold has an id that the kernel minted, and that no other call can have: the id is a retry key."""
+        self.outcomes: list[Reply] | None = None
+        self.error: BaseException | None = None
+        self.sent = False
+        """An engine has it, or had it: without an answer its outcome is unknown."""
+        self.until = until
+        """The call's deadline, by `time.monotonic`."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is an answer."""
+        return self.outcomes is not None or self.error is not None
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the engine skipped it, because of a lock."""
+        return isinstance(self.error, SkippedLocked)
+
+    def result(self) -> list[Reply]:
+        """Return the outcomes, or raise the error."""
+        if self.outcomes is not None:
+            return self.outcomes
+        assert self.error is not None
+        try:
+            raise self.error
+        finally:
+            del self  # the error's traceback would keep this call alive, and the call the error
+
+
+class ThreadCall(QueuedCall):
+    """A call that a thread waits for."""
+
+    __slots__ = ("gone", "woken")
+
+    def __init__(self, group: Group, minted: bool, until: float) -> None:
+        super().__init__(group, minted, until)
+        self.woken: Lock | None = None
+        """Held until the call is settled or leads. A call that leads from the start has none."""
+        self.gone = False
+        """Its thread has left: no leader queues it again, and the batch that it led is no longer its own."""
+
+
+class Withdrawable(Protocol):
+    """Where a call waits."""
+
+    def withdraw(self, call: TaskCall, /) -> bool:
+        """Take the call out; says whether it was there."""
+        ...
+
+
+class TaskCall(QueuedCall):
+    """A call that a task waits for."""
+
+    __slots__ = ("answered", "queue", "rounds", "shielded", "undo")
+
+    queue: Withdrawable
+    """Where it was queued last."""
+    answered: Future[None]
+    """Done when there is an answer, or when its deadline has passed."""
+
+    def __init__(self, group: Group, minted: bool, answered: Future[None], shielded: bool, until: float = inf) -> None:
+        QueuedCall.__init__(self, group, minted, until)
+        self.answered, self.shielded = answered, shielded
+        """Shielded: it is done even if its task waits no longer."""
+        self.undo: Undo | None = None
+        self.rounds = 0
+        """How often it had to wait for a lock."""
+
+    def wake(self) -> None:
+        """Wake the task."""
+        if not self.answered.done():
+            self.answered.set_result(None)
+
+
+def legs_in(commands: Sequence[AnyCommand]) -> int:
+    """Return how many legs these commands name."""
+    if len(commands) == 1:
+        return len(command.legs) if (command := commands[0]).names == "legs" else 0
+    return sum([len(command.legs) for command in commands if command.names == "legs"])
+
+
+def unsettled(batch: Sequence[C]) -> list[C]:
+    """Return the calls without an answer."""
+    return [call for call in batch if call.outcomes is None and call.error is None]
+
+
+def fail(batch: Iterable[QueuedCall], error: HoldkitError) -> None:
+    """Give every call its own copy of the error: a shared one would collect the traceback of each thread that raises it."""
+    for call in batch:
+        copy = type(error).__new__(type(error))
+        copy.args, copy.__dict__ = error.args, dict(error.__dict__)
+        copy.__cause__ = error.__cause__
+        call.error = copy
+
+
+def late_in_batch() -> OutcomeUnknown:
+    """Return the error of a call whose deadline passed while its batch was being written."""
+    return OutcomeUnknown(f"{SPENT} while its batch was being written: ask again with the same operation id")
+
+
+def broken(cause: BaseException) -> PromiseBroken:
+    """Return the error of a call that a bug of ours stopped. The cause keeps its own message: that may contain secrets."""
+    error = PromiseBroken(f"unexpected {type(cause).__name__}; this command was not applied, please report it")
+    error.__cause__ = cause
+    return error
 
 
 class BatchRunner:

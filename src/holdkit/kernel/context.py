@@ -1,7 +1,7 @@
-"""What a call carries beside its own arguments: who calls and why, its operation id, its deadline, its transaction.
+"""What the calls of a thread or task have in common: who calls and why, how long a call may take, and whose turn it takes; and whether
+they are made from inside a transaction of ours.
 
-Actor, correlation id, reason and timeout are given per call or, with `context`, once per request or task. They are captured
-when the command is built. All of it is kept per thread and per task.
+Actor, correlation id, reason and timeout are given per call (`arguments`) or, with `context`, once per request or task.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from contextvars import ContextVar
 from enum import StrEnum
 from functools import partial, wraps
 from threading import TIMEOUT_MAX
-from typing import Any, Final, TypeAlias, TypedDict, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.commands import Ttl
@@ -24,48 +23,11 @@ from ..core.model import SECOND
 from ..core.validation import invalid, text
 from ..engines.deadlines import run_until, until
 from ..engines.port import Engine
-from ..errors import InvalidRequest, UnknownArgument
-from .normalise import span
+from .arguments import Actor, Context, actor_text, correlation_text, inherited, span
 
 C = TypeVar("C", bound=type[Any])
 
 LONGEST: Final = 1_024
-KINDS: Final = ("user", "system", "job", "api_client", "anonymous")
-
-
-class Actor(Struct, frozen=True):
-    """Who did it: a kind, and an id where it has one. Its text form is ``user:7``."""
-
-    kind: str
-    id: str = ""
-
-    @classmethod
-    def user(cls, id: str) -> Actor:
-        """A person."""
-        return cls("user", id)
-
-    @classmethod
-    def system(cls) -> Actor:
-        """Holdkit itself, or the application's own machinery."""
-        return cls("system")
-
-    @classmethod
-    def job(cls, name: str) -> Actor:
-        """A scheduled job."""
-        return cls("job", name)
-
-    @classmethod
-    def api_client(cls, id: str) -> Actor:
-        """Another program."""
-        return cls("api_client", id)
-
-    @classmethod
-    def anonymous(cls) -> Actor:
-        """Nobody in particular."""
-        return cls("anonymous")
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.id}" if self.id else self.kind
 
 
 class ReleaseReason(StrEnum):
@@ -76,41 +38,6 @@ class ReleaseReason(StrEnum):
     USER_CANCELLED = "user_cancelled"
     PAYMENT_FAILED = "payment_failed"
     ADMIN_OVERRIDE = "admin_override"
-
-
-def actor_text(actor: Actor | str | None) -> str | None:
-    """An actor in its text form, or `InvalidRequest`."""
-    if actor is None:
-        return None
-    said = str(actor) if isinstance(actor, Actor) else actor
-    if not isinstance(said, str):
-        raise InvalidRequest("must be an Actor or text such as 'user:7'", field="actor", code="actor_not_text")
-    kind, _, name = said.partition(":")
-    if kind not in KINDS or (not name and kind in ("user", "job", "api_client")):
-        kinds = "user:…, job:…, api_client:…, system or anonymous"
-        raise InvalidRequest(f"must be one of {kinds}", field="actor", code="actor_malformed")
-    return said
-
-
-def correlation_text(value: Any) -> Any:
-    """A correlation id in its text form. What is neither text nor a UUID is passed on, for validation to refuse."""
-    return str(value) if isinstance(value, UUID) else value
-
-
-class Context(Struct, frozen=True):
-    """What a call inherits where it says nothing itself."""
-
-    actor: str | None = None
-    correlation_id: str | None = None
-    reason: str | None = None
-    timeout: float | None = None
-    """Seconds that a whole call may take."""
-
-
-_NOTHING: Final = Context()
-_current: ContextVar[Context] = ContextVar("holdkit_context", default=_NOTHING)
-current: Final = _current.get
-"""The context of this thread or task."""
 
 
 @contextmanager
@@ -127,17 +54,17 @@ def context(
     whose time is up raises `Overloaded` if it certainly did nothing, and `OutcomeUnknown` if it may have been committed.
     """
     inner = _amended(actor, correlation_id, reason, timeout)
-    token = _current.set(inner)
+    token = inherited.set(inner)
     try:
         yield
     finally:
-        _current.reset(token)
+        inherited.reset(token)
 
 
 def _amended(
     actor: Actor | str | None, correlation_id: str | UUID | None, reason: str | None, timeout: Ttl | None
 ) -> Context:
-    outer = _current.get()
+    outer = inherited.get()
     return Context(
         actor=outer.actor if actor is None else text(actor_text(actor), "actor", LONGEST),
         correlation_id=outer.correlation_id
@@ -151,22 +78,22 @@ def _amended(
 def amend(*, actor: Actor | str | None = None, correlation_id: str | UUID | None = None) -> None:
     """Set actor or correlation id from here on. For the integration of a framework, whose requests are no blocks: it keeps what
     `current` said when the request began, and passes that to `restore` at its end, so that nothing reaches the next request."""
-    _current.set(_amended(actor, correlation_id, None, None))
+    inherited.set(_amended(actor, correlation_id, None, None))
 
 
 def restore(context: Context) -> None:
     """Go back to a context that `current` returned. Unlike a token of the variable, it may come from another thread or task."""
-    _current.set(context)
+    inherited.set(context)
 
 
 @contextmanager
 def without_timeout() -> Iterator[None]:
     """A block whose calls may take as long as the kernel's limit says, whatever timeout is set around it."""
-    token = _current.set(replace(_current.get(), timeout=None))
+    token = inherited.set(replace(inherited.get(), timeout=None))
     try:
         yield
     finally:
-        _current.reset(token)
+        inherited.reset(token)
 
 
 def _seconds(timeout: Ttl) -> float:
@@ -174,79 +101,6 @@ def _seconds(timeout: Ttl) -> float:
     if slots <= 0:
         raise invalid("timeout", "timeout_too_short", "must be above 0")
     return min(slots / SECOND, TIMEOUT_MAX)
-
-
-class Call(TypedDict, total=False):
-    """The keyword arguments that every method takes beside its own (`**call`); `call_fields` turns them into fields of the command."""
-
-    op: str | None
-    """Operation id: the caller's retry key."""
-    actor: Actor | str | None
-    correlation_id: str | UUID | None
-    reason: str | None
-    tx: Any
-    """The caller's own connection, inside the caller's own transaction."""
-
-
-class CallWithoutReason(TypedDict, total=False):
-    """The same for a method that has a `reason` of its own."""
-
-    op: str | None
-    actor: Actor | str | None
-    correlation_id: str | UUID | None
-    tx: Any
-
-
-CallFields: TypeAlias = Callable[[Call], dict[str, Any]]
-"""`call_fields` of one tenant: a face is given it by its kernel."""
-KNOWN: Final = "op, actor, correlation_id, reason, tx"
-_KNOWN: Final = frozenset(KNOWN.split(", "))
-
-
-def context_of(call: Call) -> Context:
-    """What the call says itself about who calls and why; what it leaves out is inherited."""
-    inherited = _current.get()
-    if not call:
-        return inherited
-    if not _KNOWN.issuperset(call):
-        unknown = min(set(call) - _KNOWN)
-        message = f"is not an argument of this call; any call takes {KNOWN}"
-        raise UnknownArgument(message, field=unknown, code="argument_unknown")
-    actor, correlation_id, reason = call.get("actor"), call.get("correlation_id"), call.get("reason")
-    if actor is None and correlation_id is None and reason is None:
-        return inherited
-    return Context(
-        inherited.actor if actor is None else actor_text(actor),
-        inherited.correlation_id if correlation_id is None else correlation_text(correlation_id),
-        inherited.reason if reason is None else reason,
-    )
-
-
-def call_fields(call: Call, tenant: str) -> dict[str, Any]:
-    """The fields that every command has: tenant, operation id, actor, correlation id, reason. (The commonest verbs pass them one by
-    one: a struct takes three times as long to make from a dict.)"""
-    said = context_of(call)
-    return {
-        "tenant": tenant,
-        "op": call.get("op"),
-        "actor": said.actor,
-        "correlation_id": said.correlation_id,
-        "reason": said.reason,
-    }
-
-
-def check_reason(reason: object) -> None:
-    """Raise if a forced call does not say why."""
-    if not isinstance(reason, str) or not reason.strip():
-        raise invalid("reason", "reason_required", "a forced call must say why: the reason is journaled")
-
-
-def forced_fields(reason: str, call: CallWithoutReason, fields_of: CallFields) -> dict[str, Any]:
-    """Those fields for a call that passes a token or a limit: it must say why."""
-    check_reason(reason)
-    fields = Call(**call)  # type: ignore[typeddict-item]
-    fields["reason"] = reason
-    return {**fields_of(fields), "force": True}
 
 
 def one_call(cls: C) -> C:
@@ -312,3 +166,18 @@ def refuse_inside(engine: Engine) -> None:
     if block is not None and block.engine is engine and not block.ended:
         raise invalid("tx", "tx_open_here", "this call comes from inside a transaction of Holdkit's own, which it would "
                       "wait for: pass on the tx that your function was given")  # fmt: skip
+
+
+_turn: ContextVar[str | None] = ContextVar("holdkit_turn", default=None)
+turn_taken: Final = _turn.get
+"""The name in whose turn the calls of this thread or task are queued, if it is not their tenant's."""
+
+
+@contextmanager
+def in_turn_of(name: str) -> Iterator[None]:
+    """Queue the calls of this block as if they came from a tenant of this name: their own tenant's calls cannot fill the queue for them."""
+    token = _turn.set(name)
+    try:
+        yield
+    finally:
+        _turn.reset(token)

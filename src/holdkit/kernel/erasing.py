@@ -32,7 +32,7 @@ from ..engines.port import Engine
 from ..engines.progress import Progress
 from ..errors import EngineError
 from .archive import NO_ARCHIVE
-from .context import Call
+from .arguments import Call
 from .prepare import Randomness
 
 ARCHIVED = (

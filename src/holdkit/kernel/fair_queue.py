@@ -40,7 +40,7 @@ from ..core.bounds import MOST_LEGS
 from ..core.commands import Group
 from ..core.outcomes import Receipt
 from ..errors import Overloaded
-from .queued_calls import QueuedCall
+from .batches import QueuedCall
 
 MAX_COMMANDS: Final = 1_000
 """Commands of one batch: bounds how long the write lock is held."""

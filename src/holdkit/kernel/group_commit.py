@@ -29,13 +29,13 @@ from ..engines.durability import IN_MEMORY, Durability
 from ..engines.lock_times import LockTimes
 from ..engines.port import Applied, Channels, Engine, GuardStats
 from ..errors import EngineError, HoldkitError
-from .batches import BatchRunner, Feed
-from .context import current, inside_any, refuse_inside
+from .arguments import current
+from .batches import BatchRunner, Feed, SkippedLocked, ThreadCall, Undo
+from .context import inside_any, refuse_inside
 from .fair_queue import FairQueue
 from .leader_queue import CLOSED
 from .lock_queues import LockQueues
 from .one_line import line
-from .queued_calls import SkippedLocked, Undo
 from .workers import GRACE, Signal, Worker
 
 T = TypeVar("T")
@@ -172,7 +172,7 @@ class GroupCommit(OpenEngine):
             )
             if lock is None:
                 try:
-                    replies = self.main.write(group, minted, until)
+                    replies = self.main.write(ThreadCall(group, minted, until))
                 except SkippedLocked as skipped:
                     lock = skipped.lock
                     busy.found_taken(lock, group)

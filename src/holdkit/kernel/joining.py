@@ -54,11 +54,10 @@ from ..errors import InvalidRequest
 from ._sync.blocking import LineWaiter
 from ._sync.executor import Executor
 from ._sync.tracing import TracedExecutor
-from .batches import Feed
+from .batches import Feed, Undo
 from .context import inside_any, refuse_inside
 from .group_commit import GroupCommit
 from .prepare import Randomness
-from .queued_calls import Undo
 
 T = TypeVar("T")
 

@@ -72,9 +72,8 @@ from ..core.outcomes import Reply
 from ..engines.deadlines import too_late
 from ..engines.port import Engine
 from ..errors import EngineError
-from .batches import BatchRunner, Feed
+from .batches import BatchRunner, Feed, ThreadCall, late_in_batch, unsettled
 from .fair_queue import FairQueue
-from .queued_calls import QueuedCall, late_in_batch, unsettled
 from .workers import Signal
 
 CLOSED: Final = "this kernel is closed: connect again"
@@ -92,19 +91,6 @@ MAX_INTERRUPTS: Final = 100
 """How often a step is run again because an interrupt struck it."""
 
 
-class _ThreadCall(QueuedCall):
-    """A call that a thread waits for."""
-
-    __slots__ = ("gone", "woken")
-
-    def __init__(self, group: Group, minted: bool, until: float) -> None:
-        super().__init__(group, minted, until)
-        self.woken: threading.Lock | None = None
-        """Held until the call is settled or leads. A call that leads from the start has none."""
-        self.gone = False
-        """Its thread has left: no leader queues it again, and the batch that it led is no longer its own."""
-
-
 class LeaderQueue:
     """One queue of threads. With `wait_for_locks` its batches wait for what other transactions have locked; calls that come
     meanwhile are added to a batch that waits, if the engine can do that."""
@@ -115,7 +101,7 @@ class LeaderQueue:
         self._committed = committed
         self._wait_for_locks = wait_for_locks
         self._lock = threading.Lock()
-        self._leader: _ThreadCall | None = None
+        self._leader: ThreadCall | None = None
         self._closed = False
         self._idle = threading.Event()
         """Set, once the queue is closed, when no call leads."""
@@ -129,10 +115,9 @@ class LeaderQueue:
         self._not_gathered = 0
         """Batches that do not wait, because most callers did not come when the last leader waited."""
 
-    def write(self, group: Group, minted: bool, until: float) -> list[Reply]:
-        """Have the group written, in this thread's batch or in another's; raise `SkippedLocked` if it has to wait for a lock."""
-        call = _ThreadCall(group, minted, until)
-        batch: list[_ThreadCall] = []
+    def write(self, call: ThreadCall) -> list[Reply]:
+        """Have a call written, in this thread's batch or in another's; raise `SkippedLocked` if it has to wait for a lock."""
+        batch: list[ThreadCall] = []
         try:
             self._lead_or_follow(call, batch)
         finally:  # has been done already, unless an interrupt struck before `_depart` began
@@ -148,7 +133,7 @@ class LeaderQueue:
         if is_led:
             self._idle.wait(seconds)
 
-    def _lead_or_follow(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
+    def _lead_or_follow(self, call: ThreadCall, batch: list[ThreadCall]) -> None:
         try:
             woken = self._enqueue_or_lead(call)
             if woken is not None and not woken.acquire(timeout=_seconds_left(call)):
@@ -162,7 +147,7 @@ class LeaderQueue:
             if self._leader is call or (call.outcomes is None and call.error is None):
                 run_to_end(self._depart, call, batch)
 
-    def _enqueue_or_lead(self, call: _ThreadCall) -> threading.Lock | None:
+    def _enqueue_or_lead(self, call: ThreadCall) -> threading.Lock | None:
         """Take the lead if no call has it; else queue, and return the lock to wait for."""
         with self._lock:
             if self._closed:
@@ -178,7 +163,7 @@ class LeaderQueue:
                 self._gathering = None
             return woken
 
-    def _check_late(self, call: _ThreadCall, woken: threading.Lock) -> None:
+    def _check_late(self, call: ThreadCall, woken: threading.Lock) -> None:
         """Raise, because the deadline has passed, unless the call was woken at the last moment.
 
         It is withdrawn first, so that no leader can take it after its caller has read that nothing was done.
@@ -189,7 +174,7 @@ class LeaderQueue:
             was_queued = self.queue.withdraw(call)
         raise too_late() if was_queued and not call.sent else late_in_batch()
 
-    def _gather(self, call: _ThreadCall) -> None:
+    def _gather(self, call: ThreadCall) -> None:
         """Wait a moment until the callers of the last batch have queued again."""
         wanted = self._present - call.size
         if wanted <= self.queue.commands or call.sent:
@@ -213,7 +198,7 @@ class LeaderQueue:
                 if 2 * (wanted - self.queue.commands) > missing:
                     self._not_gathered = BATCHES_NOT_GATHERED
 
-    def _lead(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
+    def _lead(self, call: ThreadCall, batch: list[ThreadCall]) -> None:
         """Run batches until this call is settled: one, unless the engine puts off the call."""
         self._run_batch(call, batch)
         while not call.sent and not call.settled:
@@ -222,7 +207,7 @@ class LeaderQueue:
                 raise too_late()
             self._run_batch(call, batch)
 
-    def _begin_anew(self, batch: list[_ThreadCall]) -> None:
+    def _begin_anew(self, batch: list[ThreadCall]) -> None:
         """Wake the followers that have an answer; queue those again that the engine has put off together with the leader's call."""
         with self._lock:
             self.queue.charge(batch)
@@ -232,7 +217,7 @@ class LeaderQueue:
                 _wake(follower)
         del batch[:]
 
-    def _run_batch(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
+    def _run_batch(self, call: ThreadCall, batch: list[ThreadCall]) -> None:
         """Run one batch: this call, and all that are queued."""
         batch.append(call)
         if self.queue.commands:
@@ -242,18 +227,18 @@ class LeaderQueue:
         wrote, began = True, time.monotonic()
         try:
             wrote = self._send(batch, call.until)
-            self._expect_callers(batch, began)
         finally:
             if wrote:
                 self._committed.notify()
+        self._expect_callers(batch, began)
 
-    def _expect_callers(self, batch: list[_ThreadCall], began: float) -> None:
+    def _expect_callers(self, batch: list[ThreadCall], began: float) -> None:
         """A batch has ended: its callers may be back in a moment."""
         now = time.monotonic()
         self._present = self.queue.commands + sum([call.size for call in batch])
         self._gather_until = now + GATHER_SHARE * (now - began) if now - began > BRIEF_SECONDS else 0.0
 
-    def _send(self, batch: list[_ThreadCall], until: float) -> bool:
+    def _send(self, batch: list[ThreadCall], until: float) -> bool:
         """Have the batch applied; says whether anything may have been written."""
         if not batch[0].sent:
             take_late = partial(self._take_late, batch) if self._wait_for_locks else None
@@ -269,7 +254,7 @@ class LeaderQueue:
             self.queue.take(batch, fits=fits, latest=batch[0].until + SLACK_SECONDS)
         return batch[size:]
 
-    def _depart(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
+    def _depart(self, call: ThreadCall, batch: list[ThreadCall]) -> None:
         if self.queue.commands:
             with self._lock:
                 self.queue.charge(batch)
@@ -277,7 +262,7 @@ class LeaderQueue:
             self._dismiss(call, batch)
         self._pass_lead(call)
 
-    def _dismiss(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
+    def _dismiss(self, call: ThreadCall, batch: list[ThreadCall]) -> None:
         """Wake the followers that have an answer; queue the others again."""
         unanswered = unsettled(batch)
         for follower in batch:
@@ -289,12 +274,12 @@ class LeaderQueue:
                 self._queue_again([follower for follower in unanswered if follower is not call])
                 call.gone = True
 
-    def _queue_again(self, calls: list[_ThreadCall]) -> None:
+    def _queue_again(self, calls: list[ThreadCall]) -> None:
         """Queue calls again at the head, unless they are there already or their thread has left."""
         queued = {*self.queue}
         self.queue.put_back([call for call in calls if not call.gone and call not in queued])
 
-    def _pass_lead(self, call: _ThreadCall) -> None:
+    def _pass_lead(self, call: ThreadCall) -> None:
         """Make another call the leader, and wake its thread. If none is queued, the next call that comes will lead."""
         with self._lock:
             if self._leader is call:
@@ -308,26 +293,26 @@ class LeaderQueue:
             if self._closed:
                 self._idle.set()
 
-    def _next_leader(self) -> _ThreadCall:
+    def _next_leader(self) -> ThreadCall:
         """Return the first call of the tenant that has the turn, or another one near the head if its deadline is later.
 
         A batch ends at its leader's deadline: with an early one, the outcomes of the followers would be unknown sooner than necessary.
         """
         calls = self.queue.turn()
-        head: _ThreadCall = calls[0]
+        head: ThreadCall = calls[0]
         if head.sent:
             return head
-        candidates: list[_ThreadCall] = [*islice(calls, MAX_CANDIDATES)]
+        candidates: list[ThreadCall] = [*islice(calls, MAX_CANDIDATES)]
         late_enough = max([call.until for call in candidates]) - SLACK_SECONDS
         return next((call for call in candidates if call.until >= late_enough and not call.sent), head)
 
 
-def _wake(call: _ThreadCall) -> None:
+def _wake(call: ThreadCall) -> None:
     if call.woken is not None and call.woken.locked():
         call.woken.release()
 
 
-def _seconds_left(call: _ThreadCall) -> float:
+def _seconds_left(call: ThreadCall) -> float:
     """Return the time until its deadline, as `Lock.acquire` wants it."""
     return -1 if call.until == inf else max(0.0, min(call.until - time.monotonic(), threading.TIMEOUT_MAX))
 

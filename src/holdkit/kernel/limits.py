@@ -15,7 +15,7 @@ from ..core.limits import SPANS, beyond_bounds, limit_value
 from ..core.model import SECOND
 from ..core.validation import invalid
 from ..errors import InvalidRequest
-from .normalise import span
+from .arguments import span
 from .one_line import summary
 
 

@@ -37,12 +37,11 @@ from ..core.model import SECOND
 from ..core.outcomes import Reply
 from ..engines.port import Engine
 from ..errors import EngineError, HoldkitError, Overloaded
-from .batch_worker import BatchWorker, TaskCall
-from .batches import Feed
+from .batch_worker import BatchWorker
+from .batches import Feed, SkippedLocked, TaskCall, ThreadCall, fail
 from .busy_locks import BusyLocks
 from .fair_queue import FairQueue
 from .leader_queue import CLOSED, LeaderQueue, run_to_end
-from .queued_calls import SkippedLocked, fail
 from .workers import AsyncSignal, Signal
 
 MAX_QUEUES: Final = 16
@@ -121,7 +120,7 @@ class LockQueues:
 
     def _wait(self, blocked: _Blocked, lock: str, group: Group, minted: bool, until: float) -> list[Reply]:
         try:
-            return self._enter(blocked, lock, until).write(group, minted, until)
+            return self._enter(blocked, lock, until).write(ThreadCall(group, minted, until))
         finally:
             run_to_end(self._depart, blocked)
 

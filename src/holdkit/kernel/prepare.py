@@ -13,16 +13,27 @@ from msgspec.structs import replace
 
 from ..core.bounds import MOST_LEGS, Limits
 from ..core.codec import canonical_json, fingerprint, group_fingerprint, id_begin, id_ends
-from ..core.command_kinds import Command, Placing
-from ..core.commands import AnyCommand, Group, Guard, JoinLine, PlaceHold
+from ..core.command_kinds import Command
+from ..core.commands import (
+    AnyCommand,
+    ConfirmHold,
+    ExtendHold,
+    Group,
+    Guard,
+    JoinLine,
+    PlaceHold,
+    ReleaseHold,
+    ReturnUnits,
+)
+from ..core.face_legs import FaceLeg
 from ..core.lanes import in_lane, lane_of_pool
-from ..core.model import Slot
+from ..core.model import Leg, Slot
 from ..core.validation import check, invalid, text
 from ..core.values import MAX_OP
 from ..errors import InvalidRequest
-from .context import actor_text, call_fields, correlation_text
-from .normalise import combined, normalise, original_of
-from .queued_calls import legs_in
+from .arguments import Legs, actor_text, amounts_of, call_fields, correlation_text, hold_id, span
+from .batches import legs_in
+from .times import moment
 
 Randomness: TypeAlias = Callable[[int], bytes]
 """Gives that many random bytes: `os.urandom`, or a seeded source in a simulation."""
@@ -100,10 +111,15 @@ class Mint:
             return command if same else replace(command, fingerprint=taken_of, client_id=client, trace=trace)
         id, token, metadata = command.id, command.token, command.metadata
         if id is None or token is None:
-            minted = minted or id_begin(self._clock() // 1000) + self._draw()
+            if minted is None:
+                end = self._draw()
+                minted = id_begin(self._clock() // 1000) + end
             token = minted[32:] if token is None else token
             if id is None:
-                id = minted[:32] if self._lanes == 1 else self._in_home_lane(minted[:32], command)
+                id = minted[:32]
+                if self._lanes > 1:  # the lane of the first leg: a hold of one leg is then in one lane as a whole
+                    lane = lane_of_pool((command.tenant, command.legs[0].pool), self._lanes)
+                    id = in_lane(id, lane, self._lanes)
                 if (
                     self._channel is not None
                     and isinstance(command, PlaceHold | JoinLine)
@@ -129,11 +145,6 @@ class Mint:
                 for command in commands
             ]
         )
-
-    def _in_home_lane(self, hold_id: str, command: Placing) -> str:
-        """The id, moved into the lane of the first leg: a hold of one leg is then in one lane as a whole."""
-        lane = lane_of_pool((command.tenant, command.legs[0].pool), self._lanes)
-        return in_lane(hold_id, lane, self._lanes)
 
 
 def channel_of(hold_id: str) -> str:
@@ -165,7 +176,7 @@ def prepared(
             raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
         try:
             normal = _prepared(command, fields, tenant, op, len(ready))
-            check(normal, limits, faces=combined(normal))
+            check(normal, limits, faces=None)
         except InvalidRequest as error:
             error.index = len(ready)
             raise
@@ -197,6 +208,70 @@ def _prepared(command: AnyCommand, fields: dict[str, Any], tenant: str, op: str 
     if fields:
         changes |= {name: value for name, value in fields.items() if getattr(command, name) is None}
     return normalise(replace(command, **changes) if changes else command)
+
+
+def normalise(command: AnyCommand) -> AnyCommand:
+    """A command as the core wants it: intervals and deadlines as slots, ids in their one form.
+
+    One change at a time: most commands need only one, and collecting changes in a dict takes longer.
+    """
+    if (
+        type(command) is PlaceHold
+        and type(command.legs) is tuple
+        and len(command.legs) == 1
+        and type(command.legs[0]) is Leg
+    ):
+        command = _in_slots(command)  # the usual case
+        return command if command.id is None else replace(command, id=hold_id(command.id))
+    if command.names == "legs":
+        legs: object = command.legs
+        if type(legs) is not tuple or Legs in map(type, legs):
+            command = replace(command, legs=_flat(legs))
+    elif isinstance(command, _AMOUNTS) and command.quantity is not None:
+        command = replace(command, quantity=amounts_of(command.quantity))
+    if isinstance(command, _TIMED):
+        command = _in_slots(command)
+    if (command.names == "legs" or command.names == "hold") and command.id is not None:
+        command = replace(command, id=hold_id(command.id))
+    return command
+
+
+def _in_slots(command: PlaceHold | JoinLine | ExtendHold) -> PlaceHold | JoinLine | ExtendHold:
+    """The command with every interval and deadline as slots."""
+    if command.ttl is not None:
+        command = replace(command, ttl=None, ttl_slots=span(command.ttl))
+    if isinstance(command, PlaceHold):
+        if command.deadline is not None:
+            command = replace(command, deadline=moment(command.deadline))
+    elif isinstance(command, JoinLine):
+        if command.offer_ttl is not None:
+            command = replace(command, offer_ttl=None, offer_slots=span(command.offer_ttl, "offer_ttl"))
+    else:
+        if command.by is not None:
+            command = replace(command, by=None, by_slots=span(command.by, "by"))
+        if command.until is not None:
+            command = replace(command, until=moment(command.until, "until"))
+    return command
+
+
+def _flat(legs: Any) -> Any:
+    """One tuple of all legs. What is not a leg, or no list of legs at all, is passed on, for validation to refuse."""
+    if not isinstance(legs, list | tuple):
+        return legs
+    return tuple([leg for one in legs for leg in (one if isinstance(one, Legs) else (one,))])
+
+
+_TIMED: Final = (PlaceHold, JoinLine, ExtendHold)
+_AMOUNTS: Final = (ConfirmHold, ReleaseHold, ReturnUnits)
+
+
+def original_of(command: AnyCommand) -> AnyCommand | None:
+    """The command as the caller wrote it, if faces have chosen some of its pools by the present time."""
+    legs: Any = command.legs if command.names == "legs" else ()
+    if not isinstance(legs, tuple) or FaceLeg not in map(type, legs):
+        return None
+    written = tuple([leg.asked or leg if isinstance(leg, FaceLeg) else leg for leg in legs])
+    return None if written == legs else replace(command, legs=written)
 
 
 def op_within(key: str | None, index: int, own: str | None) -> str | None:

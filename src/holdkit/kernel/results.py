@@ -284,6 +284,13 @@ receipt_of: Callable[[Hold], Receipt | None] = vars(Hold)["_done"].__get__
 _request_of: Callable[[Hold], tuple[Leg, ...]] = vars(Hold)["_request"].__get__
 
 
+def hold_of(done: Receipt, token: str | None, request: tuple[Leg, ...] = ()) -> Hold:
+    """Return the hold of a done outcome. A recorded token takes precedence over the one just minted for the retry. The legs of the
+    request that placed it have the names of keys."""
+    assert done.hold is not None
+    return Hold(done.hold, token if done.token is None else done.token, done, request)
+
+
 class Record(Struct, frozen=True, gc=False):
     """A small document beside the holds, as it was when this answer was given."""
 

@@ -33,7 +33,7 @@ from ..engines.port import Engine
 from ..engines.seal_store import SealStore
 from ..errors import EngineError, InvalidRequest
 from .anchors import AnchorLine, append_lines, read_anchor
-from .normalise import span
+from .arguments import span
 from .signing import SigningKey
 
 AFTER: Final = 600 * SECOND

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from ..errors import HoldkitError, InvalidRequest, OperationConflict, Overloaded, Refused
 from ..kernel.answers import BatchTooLarge
-from ..kernel.queued_calls import in_turn_of
+from ..kernel.context import in_turn_of
 from ..operations import Operation
 from ..wire.fields import at
 from ..wire.headers import given_id

@@ -32,7 +32,7 @@ from ..core.pages import disjoint
 from ..core.trees import ancestors
 from ..errors import HoldNotFound, Overloaded, Refused
 from ..kernel.answers import OF_POOLS, without_hidden_pools
-from ..kernel.normalise import hold_id, reference
+from ..kernel.arguments import hold_id, reference
 from ..wire.batches import Batch, BatchJoin
 from ..wire.holds import LegBody
 from ..wire.journal import EntryAnswer, RefusedAnswer

@@ -22,7 +22,7 @@ from holdkit.contrib import litestar as for_litestar
 from holdkit.contrib import starlette as for_starlette
 from holdkit.contrib.fastapi import Holdkit as FastAPIHoldkit
 from holdkit.contrib.fastapi import OperationId, RequestKernel
-from holdkit.kernel.context import current
+from holdkit.kernel.arguments import current
 
 ERRORS: dict[str, Callable[[], Exception]] = {
     "overloaded": lambda: holdkit.Overloaded("the queue is full", retry_after=2.5),

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 import holdkit
-from holdkit.kernel.context import current
+from holdkit.kernel.arguments import current
 from holdkit.server import Settings
 from holdkit.server.settings import Upkeep
 from tests.integration.frameworks.asgi_applications import ERRORS, SHOPS, Shop, facts, make_lamps

@@ -79,7 +79,7 @@ def test_a_handler_without_async_sees_the_context_too(served: Any) -> None:
 
     @app.get("/")
     def plain(_hk: RequestKernel) -> str | None:
-        from holdkit.kernel.context import current
+        from holdkit.kernel.arguments import current
 
         return current().actor
 

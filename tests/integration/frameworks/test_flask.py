@@ -17,7 +17,7 @@ from flask.testing import FlaskClient
 import holdkit
 from holdkit.contrib.flask import Holdkit, hk, operation_id
 from holdkit.engines.sqlite import open_application_connection
-from holdkit.kernel.context import current
+from holdkit.kernel.arguments import current
 from tests.integration.frameworks.asgi_applications import ERRORS, facts
 from tests.support.servers import live_server
 from tests.support.threads import no_threads_left

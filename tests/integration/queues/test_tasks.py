@@ -14,7 +14,7 @@ import pytest
 
 import holdkit
 from holdkit.contrib.tasks import Holds, RunAgain, current_lease, seconds_until_retry
-from holdkit.kernel.context import current
+from holdkit.kernel.arguments import current
 
 
 class Queue:

@@ -9,7 +9,8 @@ import pytest
 
 from holdkit.contrib.asgi import AsgiHoldkit, RequestState
 from holdkit.contrib.requests import operation_id_of
-from holdkit.kernel.context import context, current
+from holdkit.kernel.arguments import current
+from holdkit.kernel.context import context
 
 
 def sent(key: str) -> Callable[[str], str | None]:

@@ -44,6 +44,7 @@ from holdkit.core.outstanding import Tally, TallyKey
 from holdkit.core.trees import path_of
 from holdkit.core.view import Counts, DueLeg, FrontOfLine, Loaded, View
 from holdkit.kernel.prepare import guarded
+from tests.unit.core.asked_rows import only_asked
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 What: TypeAlias = str | Mapping[str, int] | tuple[Leg, ...]
@@ -110,8 +111,10 @@ class World:
     def apply(self, *groups: Group) -> list[list[Outcome]]:
         """Load, decide, write, check everything."""
         groups = tuple(structs.replace(group, commands=tuple(map(signed, group.commands))) for group in groups)
-        view = View(self.loaded())
-        outcomes = decide_groups(view, groups, self.sweep_list(needs(groups, self.names).sweep))
+        need = needs(groups, self.names)
+        listed = self.sweep_list(need.sweep)
+        view = View(only_asked(self.loaded(), need, listed))
+        outcomes = decide_groups(view, groups, listed)
         self.numbers, self.unfed = view.numbers, set(view.unfed)
         self.served = [hold.id for hold in served(view)]
         assert len(self.numbers) == sum(map(len, outcomes))

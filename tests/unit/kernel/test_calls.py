@@ -33,7 +33,7 @@ from holdkit.commands import ConfirmHold, CreatePool, PlaceHold
 from holdkit.core.codec import ticket
 from holdkit.errors import HoldNotFound, NotDue
 from holdkit.journal import reconstruct
-from holdkit.kernel.context import Context, current
+from holdkit.kernel.arguments import Context, current
 from holdkit.testing import FakeClock
 from tests.support.threads import CallerThreads
 from tests.support.watched_engine import WatchedEngine, batch_of

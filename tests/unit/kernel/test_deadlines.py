@@ -18,8 +18,8 @@ from holdkit.core import bounds
 from holdkit.core.commands import Group
 from holdkit.core.model import SECOND
 from holdkit.engines import deadlines
-from holdkit.kernel import context, leader_queue
-from holdkit.kernel.context import Context
+from holdkit.kernel import leader_queue
+from holdkit.kernel.arguments import Context, current
 from holdkit.kernel.workers import AsyncSignal, AsyncWorker
 from tests.support.lockable_engine import LockableEngine
 from tests.support.modes import Async, Sync
@@ -186,13 +186,13 @@ def test_work_beside_the_callers_has_no_timeout_of_whoever_started_it() -> None:
     seen: list[tuple[Context, float | None]] = []
 
     async def work() -> None:
-        seen.append((context.current(), deadlines.current()))
+        seen.append((current(), deadlines.current()))
 
     async def start() -> None:
         with deadlines.until(time.monotonic() + 60), holdkit.context(timeout=SOON, actor="user:7"):
             worker = AsyncWorker(set(), work, "test", AsyncSignal())
         await worker.end(60)
-        assert context.current() == Context()
+        assert current() == Context()
 
     asyncio.run(start())
     assert seen == [(Context(actor="user:7"), inf)]

@@ -17,8 +17,7 @@ from holdkit.engines.durability import IN_MEMORY
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, BatchRejected, Capabilities
 from holdkit.errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from holdkit.kernel.batches import BatchRunner
-from holdkit.kernel.queued_calls import QueuedCall, SkippedLocked
+from holdkit.kernel.batches import BatchRunner, QueuedCall, SkippedLocked
 from holdkit.testing import FakeClock
 from tests.support.kernels import no_lines
 

@@ -16,8 +16,8 @@ from holdkit.core.commands import ExtendHold, Group, PlaceHold
 from holdkit.core.model import HeldLeg, Leg, StoredHold
 from holdkit.core.outcomes import Receipt
 from holdkit.kernel import fair_queue
+from holdkit.kernel.batches import QueuedCall
 from holdkit.kernel.fair_queue import MAX_COMMANDS, FairQueue
-from holdkit.kernel.queued_calls import QueuedCall
 
 QUANTUM = 512
 """What the tests count with; the kernel's own is smaller."""

@@ -23,7 +23,7 @@ from holdkit.core import commands
 from holdkit.core.fields import defaults_of
 from holdkit.faces._sync.claims import Claims
 from holdkit.faces._sync.items import Items
-from holdkit.kernel.context import Context, current
+from holdkit.kernel.arguments import Context, current
 from holdkit.testing import FakeClock
 
 ID = "1" * 32

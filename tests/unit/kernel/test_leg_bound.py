@@ -9,8 +9,8 @@ import pytest
 from holdkit import InvalidRequest, Leg
 from holdkit.commands import PlaceHold
 from holdkit.core.commands import Group
+from holdkit.kernel.batches import QueuedCall
 from holdkit.kernel.fair_queue import MAX_COMMANDS, MAX_LEGS, FairQueue
-from holdkit.kernel.queued_calls import QueuedCall
 
 
 def wide(legs: int) -> PlaceHold:

@@ -15,7 +15,7 @@ from holdkit.core.commands import Group
 from holdkit.core.model import Key
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied
-from holdkit.kernel.normalise import normalise
+from holdkit.kernel.prepare import normalise
 from holdkit.reports import AccountUsage
 from holdkit.testing import FakeClock
 from tests.support.modes import Async, Sync

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import holdkit
 from holdkit import InvalidRequest
 from holdkit.errors import DeadlinePassed, LifetimeExceeded, SlotOverflow
-from holdkit.kernel.normalise import span
+from holdkit.kernel.arguments import span
 from holdkit.kernel.times import FIRST, LAST, datetime_of, is_in_calendar, moment
 from holdkit.testing import FakeClock
 

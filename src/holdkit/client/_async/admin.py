@@ -16,7 +16,7 @@ from ...errors import EngineError, HoldkitError, InvalidRequest
 from ...faces.finding import Found
 from ...kernel._async.operator_verbs import AsyncOperatorVerbs
 from ...kernel.answers import record_of
-from ...kernel.context import Actor, Call
+from ...kernel.arguments import Actor, Call
 from ...kernel.erasing import check_call, selector_of
 from ...kernel.group_commit import Stats
 from ...kernel.limits import LimitsInForce, changes_of

@@ -11,12 +11,10 @@ from ...core.validation import invalid, text
 from ...faces._async.budgets import AsyncBudget
 from ...faces._async.windows import Granting
 from ...faces.allowances import Allowance, Spent, Usage, amounts_by
-from ...kernel.answers import hold_of
-from ...kernel.context import Call
-from ...kernel.normalise import Legs
+from ...kernel.arguments import Call, Legs
+from ...kernel.batches import Undo
 from ...kernel.pool import Pool
-from ...kernel.queued_calls import Undo
-from ...kernel.results import Hold
+from ...kernel.results import Hold, hold_of
 from ...wire.budgets import BudgetAnswer, BudgetConfirm, UsagePage
 from ..answers import ServerClock, allowance_body, pool_in, usage_from
 from ..requests import USE_THE_BUDGET, path_of, verb_json

@@ -18,14 +18,14 @@ from ...core.commands import (
 )
 from ...core.model import MAX_SLOT, Key, Pool, Slot, StoredHold
 from ...core.outcomes import Receipt
-from ...core.validation import check
+from ...core.validation import check, combined
 from ...engines.clocks import steady
 from ...engines.deadlines import at_most
 from ...errors import HoldkitError, HoldNotFound, HoldRetired
 from ...kernel._async.blocking import FAILURES
-from ...kernel.context import Call
-from ...kernel.normalise import combined, original_of
-from ...kernel.queued_calls import Undo
+from ...kernel.arguments import Call
+from ...kernel.batches import Undo
+from ...kernel.prepare import original_of
 from ...kernel.workers import AsyncSignal, AsyncWork, AsyncWorker
 from ...wire.fields import Body
 from ...wire.holds import Leave

@@ -7,7 +7,7 @@ from typing import TypeAlias, Unpack
 
 from ...core.commands import Ttl
 from ...core.validation import text
-from ...kernel.context import Call
+from ...kernel.arguments import Call
 from ...wire.keys import KeyAnswer, KeyInfo, KeyPage, Scope
 from ..requests import duration, seconds
 from .transport import AsyncRemoteCalls

@@ -27,8 +27,7 @@ from ...kernel._async.blocking import waiting_time
 from ...kernel._async.blocks import AsyncHolding, AsyncLease
 from ...kernel._async.verbs import AsyncVerbs
 from ...kernel.answers import Answer, Outcome, outcomes_of
-from ...kernel.context import Call
-from ...kernel.normalise import What
+from ...kernel.arguments import Call, What
 from ...kernel.one_line import line
 from ...kernel.prepare import prepared
 from ...kernel.workers import GRACE

@@ -11,7 +11,7 @@ from ...core.validation import text
 from ...errors import InvalidRequest
 from ...faces.saga_records import MAX_SAGA_ID, SagaEvent, SagaRecord
 from ...faces.saga_steps import Phase
-from ...kernel.normalise import span
+from ...kernel.arguments import span
 from ...kernel.pages import Page as UserPage
 from ...wire.sagas import SagaAnswer, SagaPage
 from ..answers import saga_from, saga_history_from

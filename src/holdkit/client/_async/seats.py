@@ -12,7 +12,7 @@ from ...errors import InvalidRequest, Overloaded
 from ...faces._async.seats import ATTEMPTS
 from ...faces.keys import listed
 from ...faces.seating import Seat, Together, checked_seat
-from ...kernel.context import Call
+from ...kernel.arguments import Call
 from ...kernel.results import Hold
 from ...wire.items import NewSeat, SeatPage
 from ..requests import seconds

@@ -7,7 +7,7 @@ from typing import TypeAlias, Unpack
 
 from ...core.commands import Ttl
 from ...core.validation import text
-from ...kernel.context import Call
+from ...kernel.arguments import Call
 from ...kernel.results import Page
 from ...wire.webhooks import (
     DeliveryAnswer,

@@ -17,7 +17,7 @@ from ...errors import EngineError, HoldkitError, InvalidRequest
 from ...faces.finding import Found
 from ...kernel._sync.operator_verbs import OperatorVerbs
 from ...kernel.answers import record_of
-from ...kernel.context import Actor, Call
+from ...kernel.arguments import Actor, Call
 from ...kernel.erasing import check_call, selector_of
 from ...kernel.group_commit import Stats
 from ...kernel.limits import LimitsInForce, changes_of

@@ -11,7 +11,7 @@ from ...core.validation import invalid
 from ...errors import InvalidRequest
 from ...faces.claim import Claim
 from ...faces.keys import claim, claim_pool, key_of
-from ...kernel.context import Call, CallWithoutReason, check_reason
+from ...kernel.arguments import Call, CallWithoutReason, check_reason
 from ...kernel.results import Hold, Page
 from ...wire.claims import ClaimPage
 from ..answers import claim_from

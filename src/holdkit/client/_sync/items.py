@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from ...core.commands import Ttl
 from ...faces.keys import Item, item_legs, item_name, listed
-from ...kernel.context import Call, CallWithoutReason, check_reason
+from ...kernel.arguments import Call, CallWithoutReason, check_reason
 from ...kernel.results import Hold, Page
 from ...wire.items import ItemList, ItemPage
 from ..requests import seconds

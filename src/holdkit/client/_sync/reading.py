@@ -8,7 +8,7 @@ from uuid import UUID
 
 from ...core.validation import flag, invalid, text
 from ...core.validation import hold_id as check_hold_id
-from ...kernel.normalise import reference
+from ...kernel.arguments import reference
 from ...kernel.pages import JournalPage, Page
 from ...kernel.pool import Pool
 from ...kernel.reports import SweepReport

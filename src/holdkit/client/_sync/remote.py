@@ -28,8 +28,7 @@ from ...kernel._sync.blocking import waiting_time
 from ...kernel._sync.blocks import Holding, Lease
 from ...kernel._sync.verbs import Verbs
 from ...kernel.answers import Answer, Outcome, outcomes_of
-from ...kernel.context import Call
-from ...kernel.normalise import What
+from ...kernel.arguments import Call, What
 from ...kernel.one_line import line
 from ...kernel.prepare import prepared
 from ...kernel.workers import GRACE

@@ -11,7 +11,7 @@ from ...core.model import SECOND
 from ...core.reading import AccountUsage
 from ...core.validation import text
 from ...core.values import MAX_ENTITY
-from ...kernel.normalise import span
+from ...kernel.arguments import span
 from ...kernel.results import Page
 from ...wire.budgets import BudgetAnswer
 from ...wire.history import PoolHistories, ServerHistory

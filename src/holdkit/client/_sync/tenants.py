@@ -8,7 +8,7 @@ from typing import Unpack
 
 from ...engines.progress import Progress
 from ...errors import EngineError
-from ...kernel.context import Call
+from ...kernel.arguments import Call
 from ...kernel.results import Page
 from ...wire.tenants import DeletedAnswer, DeletionJob, Quota, TenantAnswer, TenantPage
 from ..requests import path_of

@@ -20,7 +20,7 @@ from ...engines.clocks import steady
 from ...engines.deadlines import within
 from ...engines.progress import Progress
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from ...kernel.context import Call, call_fields, current
+from ...kernel.arguments import Call, call_fields, current
 from ...kernel.results import Hold, JournalEntry, JournalPage, Page
 from ...kernel.workers import GRACE, Signal
 from ...wire.journal import EntryPage

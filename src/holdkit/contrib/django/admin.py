@@ -23,8 +23,7 @@ from ...core.entries import Action
 from ...core.model import State
 from ...core.validation import hold_id as check_hold_id
 from ...errors import HoldkitError
-from ...kernel.context import Actor
-from ...kernel.normalise import hold_id
+from ...kernel.arguments import Actor, hold_id
 from ...kernel.results import Hold as KernelHold
 from . import models
 from .kernels import hk

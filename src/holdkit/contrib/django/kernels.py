@@ -34,10 +34,9 @@ from ...errors import EngineError
 from ...faces._async.kernel import AsyncKernel
 from ...faces._sync.kernel import Kernel
 from ...kernel._sync.blocks import Lease
-from ...kernel.context import Call
+from ...kernel.arguments import Call, What
 from ...kernel.joining import JoiningExecutor, TracedJoiningExecutor
 from ...kernel.limits import asked_slots
-from ...kernel.normalise import What
 from ...kernel.opening import open_engine
 from ...kernel.tables import tables_in
 from ...kernel.tracing import Tracer

@@ -7,7 +7,8 @@ from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 
-from ...kernel.context import Actor, context
+from ...kernel.arguments import Actor
+from ...kernel.context import context
 from ..requests import request_id_of
 
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 from ...core.model import SECOND, Slot
 from ...core.validation import invalid, pool_id, text
 from ...errors import HoldkitError
-from ...kernel.normalise import span
+from ...kernel.arguments import span
 
 MAX_LEGS: Final = 20
 """Pools of one hold."""

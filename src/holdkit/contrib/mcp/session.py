@@ -20,7 +20,7 @@ from ...errors import EngineError, HoldkitError, OperationTableFull, OutcomeUnkn
 from ...faces._async.budgets import AsyncBudget
 from ...faces._async.kernel import AsyncKernel
 from ...faces.allowances import Usage
-from ...kernel.context import Actor, Call
+from ...kernel.arguments import Actor, Call
 from ...kernel.pool import Pool
 from ...kernel.results import Hold
 from .policy import NotAllowed, Policy

@@ -100,6 +100,7 @@ def remove_idle_pools(view: View, keys: list[Key], now: Slot, *, pressed: bool =
         idle = None if pool is None else pool.idle_from(retention)
         if pool is None or idle is None or idle > max(now, pool.slot):
             continue
-        above = view.pools.get((pool.tenant, parent_of(pool.id) or ""))
+        parent = parent_of(pool.id)
+        above = None if parent is None else view.pools.get((pool.tenant, parent))
         slot = max(now, pool.slot, 0 if above is None else above.slot)  # its parent counts one child less
         take_away(view, pool, slot, Command(tenant=pool.tenant, actor="system"))

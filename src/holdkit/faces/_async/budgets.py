@@ -13,12 +13,11 @@ from ...core.commands import Consume, Overage, PlaceHold, Ttl
 from ...core.values import invalid
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldkitError
 from ...kernel._async.blocks import AsyncBlock
-from ...kernel.answers import hold_of, undo_grant
-from ...kernel.context import Call
-from ...kernel.normalise import Legs, presented, span
+from ...kernel.answers import undo_grant
+from ...kernel.arguments import Call, Legs, presented, span
 from ...kernel.one_line import line
 from ...kernel.pool import Pool
-from ...kernel.results import Hold, receipt_of, requested_legs
+from ...kernel.results import Hold, hold_of, receipt_of, requested_legs
 from ..allowances import Spent, Usage, client_of
 from .budget_sets import AsyncBudgetSetPort
 

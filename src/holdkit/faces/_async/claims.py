@@ -29,10 +29,10 @@ from ...errors import (
     QuantityExceedsConsumed,
     QuantityExceedsHold,
 )
-from ...kernel.answers import capacity_of, hold_of
-from ...kernel.context import Call, CallWithoutReason, check_reason, one_call
-from ...kernel.normalise import span
-from ...kernel.results import Hold
+from ...kernel.answers import capacity_of
+from ...kernel.arguments import Call, CallWithoutReason, check_reason, span
+from ...kernel.context import one_call
+from ...kernel.results import Hold, hold_of
 from ...kernel.times import datetime_of
 from ..claim import Claim, FreedClaim
 from ..keys import claim, claim_pool, key_of, part_of_hold

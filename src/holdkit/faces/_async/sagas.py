@@ -20,7 +20,7 @@ from ...core.validation import invalid, text, whole
 from ...errors import SagaBusy
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel.answers import refusal_of
-from ...kernel.context import current
+from ...kernel.arguments import current
 from ...kernel.record_lease import LeaseLost, written
 from ..saga import SagaOptions, saga_options
 from ..saga_records import (

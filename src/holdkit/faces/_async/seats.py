@@ -18,7 +18,8 @@ from ...core.reading import FindAvailable, FindRecord, ListRecords
 from ...core.validation import invalid, text, whole
 from ...errors import ItemsTaken, Overloaded, PoolNotFound, SectionNotFound, VersionConflict
 from ...kernel._async.executor import AsyncExecutor
-from ...kernel.context import Call, CallFields, one_call
+from ...kernel.arguments import Call, CallFields
+from ...kernel.context import one_call
 from ...kernel.results import Hold
 from ..keys import item_legs, item_name, item_pool, listed, op_of_attempt
 from ..seat_map import MAX_SEATS, SEATS, SECTIONS, LayoutCache, SeatMap, chunk_ids, digest_of, row_of

@@ -11,10 +11,9 @@ from ...core.outcomes import Receipt
 from ...core.reading import FindHold
 from ...errors import InsufficientCapacity, ItemsTaken, PoolNotFound
 from ...kernel._async.executor import AsyncExecutor
-from ...kernel.answers import capacity_of, hold_of
-from ...kernel.context import Call, CallFields
-from ...kernel.normalise import span
-from ...kernel.results import Hold
+from ...kernel.answers import capacity_of
+from ...kernel.arguments import Call, CallFields, span
+from ...kernel.results import Hold, hold_of
 from ..keys import item_name
 
 

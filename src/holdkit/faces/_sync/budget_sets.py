@@ -16,12 +16,10 @@ from ...core.model import HeldLeg
 from ...core.outcomes import Receipt
 from ...core.values import invalid
 from ...kernel._sync.executor import ExecutorPort
-from ...kernel.answers import hold_of
-from ...kernel.context import Call
-from ...kernel.normalise import Legs
+from ...kernel.arguments import Call, Legs
+from ...kernel.batches import Undo
 from ...kernel.pool import Pool
-from ...kernel.queued_calls import Undo
-from ...kernel.results import Hold
+from ...kernel.results import Hold, hold_of
 from ..allowances import Spent, Usage, amounts_by
 from .windows import Granting, Windows
 

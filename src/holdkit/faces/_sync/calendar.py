@@ -16,11 +16,9 @@ from ...core.commands import Consume, PlaceHold, ResizePool, Ttl
 from ...core.model import MAX_QUANTITY, Pool, Slot
 from ...core.values import invalid, whole
 from ...kernel._sync.executor import ExecutorPort
-from ...kernel.answers import hold_of
-from ...kernel.context import Call, CallFields
-from ...kernel.normalise import Legs, span
+from ...kernel.arguments import Call, CallFields, Legs, span
 from ...kernel.one_line import line
-from ...kernel.results import Hold
+from ...kernel.results import Hold, hold_of
 from ...kernel.times import moment
 from ..grid import Availability, Cell, Grid, Wanted
 

@@ -12,7 +12,8 @@ from ...core.reading import FindHold, FindPool, ListPools
 from ...core.validation import invalid, text, whole
 from ...errors import Overloaded
 from ...kernel._sync.executor import Executor
-from ...kernel.context import CallFields, one_call
+from ...kernel.arguments import CallFields
+from ...kernel.context import one_call
 from ...kernel.results import Page
 from ..claim import Claim, state_of
 from ..keys import claim_pool, key_of

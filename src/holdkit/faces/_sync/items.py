@@ -35,11 +35,11 @@ from ...core.validation import check, invalid, text, whole
 from ...core.values import MAX_TOKEN
 from ...errors import HoldNotFound, HoldRetired, Overloaded, PartOfHold, PoolNotFound, Refused
 from ...kernel._sync.executor import Executor
-from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
-from ...kernel.context import Call, CallFields, CallWithoutReason, check_reason, one_call
-from ...kernel.normalise import Legs
+from ...kernel.answers import in_own_words, refusal_of, settled
+from ...kernel.arguments import Call, CallFields, CallWithoutReason, Legs, check_reason
+from ...kernel.context import one_call
 from ...kernel.prepare import guarded, op_within
-from ...kernel.results import Hold, Page
+from ...kernel.results import Hold, Page, hold_of
 from ..keys import (
     MAX_ITEM,
     Item,

@@ -16,13 +16,12 @@ from ...core.validation import invalid, whole
 from ...errors import InvalidRequest, PoolNotFound
 from ...kernel._sync.executor import Executor
 from ...kernel._sync.kernel import Holds
-from ...kernel.answers import hold_of, refusal_of
-from ...kernel.context import Call, CallFields
-from ...kernel.normalise import hold_id
+from ...kernel.answers import refusal_of
+from ...kernel.arguments import Call, CallFields, hold_id
 from ...kernel.one_line import line
 from ...kernel.pages import Page
 from ...kernel.pool import Pool
-from ...kernel.results import Hold
+from ...kernel.results import Hold, hold_of
 from ..capacity import LONG_NAMES, CapacityQuery, CapacityReader, one_leg, unused_pool
 from ..resource_keys import Key, Name, Names, Window
 from ..resources import Resource, ResourceHold, ResourcePool, check_resource

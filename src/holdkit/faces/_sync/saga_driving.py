@@ -20,11 +20,12 @@ from ...core.entries import Action
 from ...core.model import SECOND, Record, State, StoredHold
 from ...core.outcomes import Reply
 from ...core.reading import FindHold, FindRecord, ReadHistory, entry_of
+from ...core.validation import combined
 from ...engines.port import Engine
 from ...errors import EngineError, HoldExists, HoldExpired, HoldkitError, OutcomeUnknown, Overloaded, Refused
 from ...kernel._sync.executor import Executor
 from ...kernel.answers import in_own_words
-from ...kernel.normalise import combined, legs_of
+from ...kernel.arguments import legs_of
 from ...kernel.own_transaction import decide_inside
 from ...kernel.record_lease import LeaseLost, written
 from ...kernel.results import Hold

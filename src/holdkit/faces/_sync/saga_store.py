@@ -19,8 +19,7 @@ from ...core.reading import FindRecord, ListRecords, ReadClock, ReadHistory, ent
 from ...core.validation import invalid, whole
 from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaCancelled, SagaParked, plain
 from ...kernel._sync.executor import Executor
-from ...kernel.context import current
-from ...kernel.normalise import span
+from ...kernel.arguments import current, span
 from ...kernel.pages import SizedPage
 from ...kernel.record_lease import LeaseLost, LeaseWatch
 from ..saga import SagaOptions

@@ -20,13 +20,12 @@ from ...core.outcomes import Receipt
 from ...core.values import whole
 from ...errors import InsufficientCapacity, Overloaded, WindowClosed
 from ...kernel._sync.executor import ExecutorPort
-from ...kernel.answers import hold_of, pool_of
-from ...kernel.context import Call, CallFields
-from ...kernel.normalise import Legs
+from ...kernel.answers import pool_of
+from ...kernel.arguments import Call, CallFields, Legs
+from ...kernel.batches import Undo
 from ...kernel.one_line import line
 from ...kernel.pool import Pool
-from ...kernel.queued_calls import Undo
-from ...kernel.results import Hold
+from ...kernel.results import Hold, hold_of
 from ...kernel.times import datetime_of, moment
 from ..allowances import Meter, Usage, client_of
 

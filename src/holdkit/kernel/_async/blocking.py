@@ -43,11 +43,11 @@ from ...errors import (
     Overloaded,
     Refused,
 )
-from ..answers import hold_of, refusal_of, undo_grant
+from ..answers import refusal_of, undo_grant
+from ..arguments import span
 from ..group_commit import LEAVING
 from ..leader_queue import CLOSED
-from ..normalise import span
-from ..results import Hold
+from ..results import Hold, hold_of
 from ..workers import AsyncSignal
 from .executor import AsyncExecutorPort
 

@@ -11,9 +11,9 @@ from ...core.model import SECOND, Slot
 from ...core.validation import invalid
 from ...engines.clocks import steady
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
-from ..answers import hold_of, undo_grant
-from ..normalise import span
-from ..results import Hold
+from ..answers import undo_grant
+from ..arguments import span
+from ..results import Hold, hold_of
 from ..workers import AsyncSignal, AsyncWorker
 from .blocking import AsyncBlockingCall
 from .executor import AsyncExecutorPort

@@ -14,9 +14,8 @@ from ...core.trees import path_of
 from ...core.validation import invalid, pool_id, text, whole
 from ...errors import InvalidRequest
 from ..answers import Outcome, outcomes_of
-from ..context import Call, call_fields
+from ..arguments import Call, What, call_fields
 from ..limits import LimitsInForce, limits_of
-from ..normalise import What
 from ..one_line import line
 from ..prepare import guarded, prepared
 from ..seals import Sealing

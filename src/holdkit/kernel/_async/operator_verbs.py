@@ -29,11 +29,22 @@ from ...core.commands import (
     UnarchivePool,
 )
 from ...core.model import Slot
-from ..answers import hold_of, pool_of
-from ..context import Call, CallFields, CallWithoutReason, forced_fields
-from ..normalise import Part, What, amounts_of, hold_id, legs_of, reference, span
+from ..answers import pool_of
+from ..arguments import (
+    Call,
+    CallFields,
+    CallWithoutReason,
+    Part,
+    What,
+    amounts_of,
+    forced_fields,
+    hold_id,
+    legs_of,
+    reference,
+    span,
+)
 from ..pool import Pool
-from ..results import Hold, requested_legs
+from ..results import Hold, hold_of, requested_legs
 from ..times import moment
 from .executor import AsyncExecutorPort
 

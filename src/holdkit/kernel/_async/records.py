@@ -8,7 +8,7 @@ from ...core.commands import PutRecord
 from ...core.reading import FindRecord, ListRecords
 from ...core.validation import text, whole
 from ..answers import record_of
-from ..context import Call, call_fields
+from ..arguments import Call, call_fields
 from ..results import Page, Record, shown_record
 from .executor import AsyncExecutor
 from .searching import check_after

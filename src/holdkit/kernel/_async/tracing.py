@@ -12,8 +12,8 @@ from ...core.reading import Query, ReadHistory
 from ...engines.port import Engine
 from ...errors import HoldkitError
 from ..answers import Answer
+from ..batches import Undo
 from ..journal import JournalEntry
-from ..queued_calls import Undo
 from ..tracing import MAX_LINKS, Tracer, about, is_recorded, linked, name_of_read, origin_of
 from ..workers import (
     AsyncSignal,

@@ -22,11 +22,10 @@ from ...core.commands import (
     Ttl,
 )
 from ...core.model import Leg, Slot
-from ..answers import hold_of, report_of
-from ..context import Call, call_fields, context_of
-from ..normalise import Part, What, amounts_of, hold_id, legs_of, presented, span
+from ..answers import report_of
+from ..arguments import Call, Part, What, amounts_of, call_fields, context_of, hold_id, legs_of, presented, span
 from ..reports import SweepReport
-from ..results import Hold, requested_legs
+from ..results import Hold, hold_of, requested_legs
 from ..times import moment
 from .blocking import AsyncBlockingCall, waiting_time
 from .pool_verbs import AsyncPoolVerbs

@@ -18,12 +18,11 @@ from ...core.validation import flag, invalid, whole
 from ...engines.progress import Progress
 from ..archive import ArchiveReport
 from ..archive import archive as archive_journal
-from ..context import Actor, Call, call_fields
+from ..arguments import Actor, Call, call_fields, span
 from ..erasing import begun, check_call, check_reason, erase_alone, selector_of
 from ..group_commit import Stats
 from ..journal import unbound
 from ..limits import LimitsInForce, changes_of, limits_of
-from ..normalise import span
 from ..reports import RepairReport, StorageUsage, VerifyReport
 from ..results import Page
 from ..verification import sealed_through, verify_whole

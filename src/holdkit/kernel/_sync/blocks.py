@@ -12,9 +12,9 @@ from ...core.model import SECOND, Slot
 from ...core.validation import invalid
 from ...engines.clocks import steady
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
-from ..answers import hold_of, undo_grant
-from ..normalise import span
-from ..results import Hold
+from ..answers import undo_grant
+from ..arguments import span
+from ..results import Hold, hold_of
 from ..workers import Signal, Worker
 from .blocking import BlockingCall
 from .executor import ExecutorPort

@@ -16,18 +16,17 @@ from ...core.model import Key, Pool, Slot, StoredHold
 from ...core.outcomes import Invalid, Receipt, Refusal, Reply, Survives
 from ...core.reading import FindHold, FindPools, FindRecord, Query, ReadHistory, entry_of
 from ...core.touching import TOO_LARGE
-from ...core.validation import BY_LIMITS, check
+from ...core.validation import BY_LIMITS, check, combined
 from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...engines.port import Applied, Engine
 from ...errors import InvalidRequest
 from ..answers import Answer, BatchTooLarge, in_own_words, refusal_of, settled
+from ..batches import Undo
 from ..follower_state import Shown
 from ..group_commit import GroupCommit, Stats
 from ..journal import JournalEntry
-from ..normalise import combined
 from ..prepare import Mint, Randomness, guarded
-from ..queued_calls import Undo
 from ..tracing import Tracer
 from ..workers import Signal, Work, Worker
 from .feeding import Feeder
@@ -183,7 +182,7 @@ class Executor:
         limits = self.engine.stored.in_force
         try:
             for command in commands:
-                check(command, limits, faces=combined(command) if faces is None else faces)
+                check(command, limits, faces=faces)
         except InvalidRequest as error:
             if self.limits_changed(error):
                 return self.check(*commands, faces=faces, retried=retried)
@@ -206,7 +205,7 @@ class Executor:
         limits = self.engine.stored.in_force
         checked: int | None = limits.version
         try:
-            check(command, limits, faces=faces or combined(command))
+            check(command, limits, faces=faces or None)
         except InvalidRequest:
             checked = None
         if checked is None:  # refused, but perhaps by a limit that is no longer in force

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from ...core.commands import CreatePool
 from ...core.model import Line
 from ..answers import pool_of
-from ..context import Call, call_fields
+from ..arguments import Call, call_fields
 from ..pool import Pool
 from .executor import ExecutorPort
 

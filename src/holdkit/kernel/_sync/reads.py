@@ -23,9 +23,9 @@ from ...core.searching import ListLine
 from ...core.trees import SEPARATOR, directly_below
 from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ..answers import refusal_of
+from ..arguments import reference
 from ..journal import JournalEntry
 from ..journal_archive import JournalArchive
-from ..normalise import reference
 from ..pages import JournalPage, Page
 from ..pool import Pool
 from ..results import Hold

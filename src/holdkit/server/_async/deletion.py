@@ -33,7 +33,7 @@ from ...core.outcomes import Receipt
 from ...core.reading import ListHolds, ListKinds, ListPools, ListRecords, ReadPoolHistory, entry_of
 from ...core.validation import invalid
 from ...faces._async.kernel import AsyncKernel
-from ...kernel.context import Call, call_fields
+from ...kernel.arguments import Call, call_fields
 from ...wire.tenants import DeletedAnswer
 from ..tenants import check_tenant
 from .keystore import AsyncKeys

@@ -17,7 +17,7 @@ from ...core.reading import FindRecord, ListPools, ListRecords, ListTenants
 from ...core.validation import invalid
 from ...errors import VersionConflict
 from ...faces._async.kernel import AsyncKernel
-from ...kernel.context import Call, call_fields
+from ...kernel.arguments import Call, call_fields
 from ...wire.tenants import Quota, TenantState
 from ..tenants import TENANTS, StoredTenant, check_tenant
 from .keystore import AsyncKeys

@@ -22,8 +22,7 @@ from ...core.reading import FindRecord, ListRecords
 from ...core.validation import invalid, text
 from ...errors import EngineError, InvalidRequest, OperationConflict, OutcomeUnknown, Overloaded, VersionConflict
 from ...faces._sync.kernel import Kernel
-from ...kernel.context import Call, call_fields
-from ...kernel.normalise import span
+from ...kernel.arguments import Call, call_fields, span
 from ...wire.keys import KeyInfo, Scope
 from ..keys import (
     MAX_KEYS,

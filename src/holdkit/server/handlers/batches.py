@@ -12,10 +12,9 @@ from ...core.model import Leg
 from ...core.pages import hold_bytes
 from ...core.validation import invalid
 from ...kernel.answers import Answer as Outcome
-from ...kernel.context import Context, actor_text, current
-from ...kernel.normalise import normalise
+from ...kernel.arguments import Context, actor_text, current
 from ...kernel.pool import Pool
-from ...kernel.prepare import op_within
+from ...kernel.prepare import normalise, op_within
 from ...kernel.results import Hold
 from ...wire import batches as bodies
 from ...wire.batches import BatchAnswer, CommandAnswer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...faces._async.budgets import AsyncBudget
-from ...kernel.normalise import present
+from ...kernel.arguments import present
 from ...wire.budgets import (
     BudgetAnswer,
     BudgetConfirm,

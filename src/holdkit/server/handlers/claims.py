@@ -11,7 +11,7 @@ from ...errors import EngineError, OutcomeUnknown, Overloaded, plain
 from ...faces._async.claim_reads import claim_bytes
 from ...faces.claim import Claim
 from ...faces.keys import key_of, split_key
-from ...kernel.context import check_reason
+from ...kernel.arguments import check_reason
 from ...kernel.results import Page
 from ...wire.claims import ClaimPage, ClaimsQuery, FreeClaim, claim_answer
 from ...wire.fields import Time

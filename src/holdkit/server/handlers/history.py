@@ -16,7 +16,7 @@ from msgspec import Struct
 from ...core.model import SECOND, Slot
 from ...core.validation import invalid
 from ...engines.rollups import RollupRow, RollupStore
-from ...kernel.normalise import span
+from ...kernel.arguments import span
 from ...wire.fields import Time, at
 from ...wire.history import PoolHistories, PoolHistory, PoolHistoryBody, ServerHistory, ServerHistoryQuery
 from ..metrics import BUCKETS

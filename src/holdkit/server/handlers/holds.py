@@ -11,10 +11,9 @@ from ...core.keyed import CLAIMS
 from ...core.model import Leg, State
 from ...core.pages import hold_bytes
 from ...core.validation import invalid
-from ...kernel.answers import hold_of, refusal_of
-from ...kernel.context import actor_text
-from ...kernel.normalise import hold_id, reference, span
-from ...kernel.results import Hold
+from ...kernel.answers import refusal_of
+from ...kernel.arguments import actor_text, hold_id, reference, span
+from ...kernel.results import Hold, hold_of
 from ...wire.fields import Body, encode, read_moment
 from ...wire.holds import (
     HoldPage,

@@ -8,8 +8,8 @@ from ...core.validation import hold_id as check_hold_id
 from ...core.validation import invalid, pool_id
 from ...kernel._async.following import AsyncFollower
 from ...kernel._async.journal_reads import read_page
+from ...kernel.arguments import hold_id
 from ...kernel.journal import ALL, whose
-from ...kernel.normalise import hold_id
 from ...kernel.results import JournalEntry
 from ...wire.journal import EntryAnswer, EntryPage, HistoryQuery, JournalQuery, entry_answer
 from ..admission import operators_only

@@ -21,7 +21,7 @@ from msgspec.structs import asdict
 
 from ...core.pages import Page as FoundPage
 from ...core.reading import AccountUsage
-from ...kernel.normalise import present
+from ...kernel.arguments import present
 from ...kernel.pages import Page
 from ...operations import Operation
 from ...wire.catalog import (

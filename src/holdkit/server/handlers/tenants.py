@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from ...kernel.context import Call
+from ...kernel.arguments import Call
 from ...kernel.reports import StorageUsage
 from ...wire.fields import encode
 from ...wire.problems import Problem

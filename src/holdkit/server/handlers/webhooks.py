@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 from ...core.model import SECOND, Slot
 from ...core.validation import invalid
 from ...errors import EngineError, OperationConflict
-from ...kernel.normalise import span
+from ...kernel.arguments import span
 from ...wire.fields import at
 from ...wire.problems import REPLAYED, Problem
 from ...wire.webhooks import (

@@ -14,9 +14,8 @@ from ...core.face_legs import FaceLeg
 from ...core.model import Leg
 from ...core.validation import invalid, pool_id
 from ...faces.keys import WINDOWED
-from ...kernel.answers import hold_of
-from ...kernel.context import actor_text
-from ...kernel.normalise import amounts_of, hold_id, span
+from ...kernel.arguments import actor_text, amounts_of, hold_id, span
+from ...kernel.results import hold_of
 from ...kernel.times import moment
 from ...wire.fields import at
 from ...wire.holds import hold_now

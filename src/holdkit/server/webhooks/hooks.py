@@ -20,7 +20,7 @@ from ...core.validation import invalid, text
 from ...core.values import MAX_BODY
 from ...errors import VersionConflict
 from ...kernel._async.executor import AsyncExecutor
-from ...kernel.context import Call, call_fields
+from ...kernel.arguments import Call, call_fields
 from ...kernel.follower_state import CURSORS
 from ...kernel.journal import JournalEntry, journal_entry
 from ..positions import PlainPositions

@@ -17,7 +17,7 @@ from ...commands import ReturnToPool
 from ...core import commands
 from ...core.commands import AnyCommand
 from ...errors import Aborted
-from ...kernel.normalise import present
+from ...kernel.arguments import present
 from ...kernel.times import datetime_of
 from ...reports import VerifyReport
 from ..clock import FakeClock

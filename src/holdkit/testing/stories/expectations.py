@@ -14,7 +14,7 @@ from ... import Claim, Hold, InvalidRequest, JournalEntry, Limits, Pool, Refused
 from ...admin import Record
 from ...errors import LifetimeExceeded
 from ...journal import Action
-from ...kernel.normalise import span
+from ...kernel.arguments import span
 from ...kernel.times import moment
 from ...reports import Reason, SweepReport
 from . import values

@@ -9,7 +9,7 @@ from msgspec import structs
 from ... import Hold, Seat, claim, items
 from ...commands import PlaceHold
 from ...core.commands import AnyCommand
-from ...kernel.normalise import Legs, legs_of
+from ...kernel.arguments import Legs, legs_of
 from .commands import CommandVerbs, Face, Step, StoryFailed
 from .parser import Statement
 

@@ -1,32 +1,27 @@
-"""Arguments in one normal form: intervals, deadlines, legs and ids can be written in several ways. Raises `InvalidRequest`."""
+"""How the arguments of a call become the fields of a command. Raises `InvalidRequest`.
+
+A call carries, beside its own arguments, who calls and why, an operation id and a transaction (`Call`); `context` sets what it inherits.
+Intervals, legs and ids can be written in several ways, and have one normal form. Each is brought into it once, when the command is built.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from datetime import timedelta
 from functools import lru_cache
 from itertools import islice
 from math import isfinite
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 from uuid import UUID
 
-from msgspec.structs import replace
+from msgspec import Struct
 
 from ..core.bounds import MOST_LEGS
 from ..core.codec import is_ticket, read_ticket
 from ..core.codec import ticket as ticket_of
-from ..core.commands import (
-    Amounts,
-    AnyCommand,
-    ConfirmHold,
-    ExtendHold,
-    JoinLine,
-    PlaceHold,
-    ReleaseHold,
-    ReturnUnits,
-    Ttl,
-)
+from ..core.commands import Amounts, Ttl
 from ..core.face_legs import FaceLeg
 from ..core.keyed import leg_name
 from ..core.model import Leg, Slot
@@ -34,9 +29,153 @@ from ..core.validation import hold_id as check_hold_id
 from ..core.validation import invalid
 from ..core.validation import text as check_text
 from ..core.values import MAX_TOKEN
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, UnknownArgument
 from .one_line import amounts, line
-from .times import moment
+
+KINDS: Final = ("user", "system", "job", "api_client", "anonymous")
+
+
+class Actor(Struct, frozen=True):
+    """Who did it: a kind, and an id where it has one. Its text form is ``user:7``."""
+
+    kind: str
+    id: str = ""
+
+    @classmethod
+    def user(cls, id: str) -> Actor:
+        """A person."""
+        return cls("user", id)
+
+    @classmethod
+    def system(cls) -> Actor:
+        """Holdkit itself, or the application's own machinery."""
+        return cls("system")
+
+    @classmethod
+    def job(cls, name: str) -> Actor:
+        """A scheduled job."""
+        return cls("job", name)
+
+    @classmethod
+    def api_client(cls, id: str) -> Actor:
+        """Another program."""
+        return cls("api_client", id)
+
+    @classmethod
+    def anonymous(cls) -> Actor:
+        """Nobody in particular."""
+        return cls("anonymous")
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.id}" if self.id else self.kind
+
+
+def actor_text(actor: Actor | str | None) -> str | None:
+    """An actor in its text form, or `InvalidRequest`."""
+    if actor is None:
+        return None
+    said = str(actor) if isinstance(actor, Actor) else actor
+    if not isinstance(said, str):
+        raise InvalidRequest("must be an Actor or text such as 'user:7'", field="actor", code="actor_not_text")
+    kind, _, name = said.partition(":")
+    if kind not in KINDS or (not name and kind in ("user", "job", "api_client")):
+        kinds = "user:…, job:…, api_client:…, system or anonymous"
+        raise InvalidRequest(f"must be one of {kinds}", field="actor", code="actor_malformed")
+    return said
+
+
+def correlation_text(value: Any) -> Any:
+    """A correlation id in its text form. What is neither text nor a UUID is passed on, for validation to refuse."""
+    return str(value) if isinstance(value, UUID) else value
+
+
+class Context(Struct, frozen=True):
+    """What a call inherits where it says nothing itself."""
+
+    actor: str | None = None
+    correlation_id: str | None = None
+    reason: str | None = None
+    timeout: float | None = None
+    """Seconds that a whole call may take."""
+
+
+_NOTHING: Final = Context()
+inherited: Final[ContextVar[Context]] = ContextVar("holdkit_context", default=_NOTHING)
+"""The context of this thread or task."""
+current: Final = inherited.get
+
+
+class Call(TypedDict, total=False):
+    """The keyword arguments that every method takes beside its own (`**call`); `call_fields` turns them into fields of the command."""
+
+    op: str | None
+    """Operation id: the caller's retry key."""
+    actor: Actor | str | None
+    correlation_id: str | UUID | None
+    reason: str | None
+    tx: Any
+    """The caller's own connection, inside the caller's own transaction."""
+
+
+class CallWithoutReason(TypedDict, total=False):
+    """The same for a method that has a `reason` of its own."""
+
+    op: str | None
+    actor: Actor | str | None
+    correlation_id: str | UUID | None
+    tx: Any
+
+
+CallFields: TypeAlias = Callable[[Call], dict[str, Any]]
+"""`call_fields` of one tenant: a face is given it by its kernel."""
+KNOWN: Final = "op, actor, correlation_id, reason, tx"
+_KNOWN: Final = frozenset(KNOWN.split(", "))
+
+
+def context_of(call: Call) -> Context:
+    """What the call says itself about who calls and why; what it leaves out is inherited."""
+    outer = current()
+    if not call:
+        return outer
+    if not _KNOWN.issuperset(call):
+        unknown = min(set(call) - _KNOWN)
+        message = f"is not an argument of this call; any call takes {KNOWN}"
+        raise UnknownArgument(message, field=unknown, code="argument_unknown")
+    actor, correlation_id, reason = call.get("actor"), call.get("correlation_id"), call.get("reason")
+    if actor is None and correlation_id is None and reason is None:
+        return outer
+    return Context(
+        outer.actor if actor is None else actor_text(actor),
+        outer.correlation_id if correlation_id is None else correlation_text(correlation_id),
+        outer.reason if reason is None else reason,
+    )
+
+
+def call_fields(call: Call, tenant: str) -> dict[str, Any]:
+    """The fields that every command has: tenant, operation id, actor, correlation id, reason. (The commonest verbs pass them one by
+    one: a struct takes three times as long to make from a dict.)"""
+    said = context_of(call)
+    return {
+        "tenant": tenant,
+        "op": call.get("op"),
+        "actor": said.actor,
+        "correlation_id": said.correlation_id,
+        "reason": said.reason,
+    }
+
+
+def check_reason(reason: object) -> None:
+    """Raise if a forced call does not say why."""
+    if not isinstance(reason, str) or not reason.strip():
+        raise invalid("reason", "reason_required", "a forced call must say why: the reason is journaled")
+
+
+def forced_fields(reason: str, call: CallWithoutReason, fields_of: CallFields) -> dict[str, Any]:
+    """Those fields for a call that passes a token or a limit: it must say why."""
+    check_reason(reason)
+    fields = Call(**call)  # type: ignore[typeddict-item]
+    fields["reason"] = reason
+    return {**fields_of(fields), "force": True}
 
 
 class Legs(tuple[Leg, ...]):
@@ -142,30 +281,6 @@ def _spread(pool: str, quantity: int = 1, create_with_total: int | None = None) 
     return Leg(pool, quantity, create_with_total)
 
 
-def combined(command: AnyCommand) -> bool:
-    """Whether faces have made some of the legs. The others must not use reserved names, and there must be a deadline."""
-    legs: Any = command.legs if command.names == "legs" else ()
-    if not isinstance(legs, tuple) or (len(legs) == 1 and type(legs[0]) is Leg) or FaceLeg not in map(type, legs):
-        return False
-    for leg in legs:
-        if type(leg) is FaceLeg or not isinstance(leg, Leg):
-            continue  # a face's leg, or not a leg at all, which the check that follows refuses
-        if str(leg.pool).startswith("~"):
-            raise invalid("pool", "pool_reserved", "ids that begin with ~ are reserved")
-    if isinstance(command, PlaceHold) and command.ttl_slots is None and command.deadline is None:
-        raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
-    return True
-
-
-def original_of(command: AnyCommand) -> AnyCommand | None:
-    """The command as the caller wrote it, if faces have chosen some of its pools by the present time."""
-    legs: Any = command.legs if command.names == "legs" else ()
-    if not isinstance(legs, tuple) or FaceLeg not in map(type, legs):
-        return None
-    written = tuple([leg.asked or leg if isinstance(leg, FaceLeg) else leg for leg in legs])
-    return None if written == legs else replace(command, legs=written)
-
-
 def amounts_of(quantity: Any) -> Any:
     """Return how much of a hold a caller means: None, a number, or a dict by pool. Anything else is passed on, for
     validation to refuse.
@@ -261,58 +376,3 @@ def presented(value: Any, verb: str) -> tuple[Any, str | None]:
 def present(value: Any, token: str | None) -> Any:
     """Return what a verb takes for a hold that another interface than Python's names: a ticket, or an id, perhaps with a token."""
     return Presented(*reference(value, token))
-
-
-def normalise(command: AnyCommand) -> AnyCommand:
-    """A command as the core wants it: intervals and deadlines as slots, ids in their one form.
-
-    One change at a time: most commands need only one, and collecting changes in a dict takes longer.
-    """
-    if (
-        type(command) is PlaceHold
-        and type(command.legs) is tuple
-        and len(command.legs) == 1
-        and type(command.legs[0]) is Leg
-    ):
-        command = _in_slots(command)  # the usual case
-        return command if command.id is None else replace(command, id=hold_id(command.id))
-    if command.names == "legs":
-        legs: object = command.legs
-        if type(legs) is not tuple or Legs in map(type, legs):
-            command = replace(command, legs=_flat(legs))
-    elif isinstance(command, _AMOUNTS) and command.quantity is not None:
-        command = replace(command, quantity=amounts_of(command.quantity))
-    if isinstance(command, _TIMED):
-        command = _in_slots(command)
-    if (command.names == "legs" or command.names == "hold") and command.id is not None:
-        command = replace(command, id=hold_id(command.id))
-    return command
-
-
-def _in_slots(command: PlaceHold | JoinLine | ExtendHold) -> PlaceHold | JoinLine | ExtendHold:
-    """The command with every interval and deadline as slots."""
-    if command.ttl is not None:
-        command = replace(command, ttl=None, ttl_slots=span(command.ttl))
-    if isinstance(command, PlaceHold):
-        if command.deadline is not None:
-            command = replace(command, deadline=moment(command.deadline))
-    elif isinstance(command, JoinLine):
-        if command.offer_ttl is not None:
-            command = replace(command, offer_ttl=None, offer_slots=span(command.offer_ttl, "offer_ttl"))
-    else:
-        if command.by is not None:
-            command = replace(command, by=None, by_slots=span(command.by, "by"))
-        if command.until is not None:
-            command = replace(command, until=moment(command.until, "until"))
-    return command
-
-
-def _flat(legs: Any) -> Any:
-    """One tuple of all legs. What is not a leg, or no list of legs at all, is passed on, for validation to refuse."""
-    if not isinstance(legs, list | tuple):
-        return legs
-    return tuple([leg for one in legs for leg in (one if isinstance(one, Legs) else (one,))])
-
-
-_TIMED: Final = (PlaceHold, JoinLine, ExtendHold)
-_AMOUNTS: Final = (ConfirmHold, ReleaseHold, ReturnUnits)
