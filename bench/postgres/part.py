@@ -31,14 +31,14 @@ class Measured(Struct, frozen=True):
 
 
 def variants_of(scenario: Scenario, against: Revision | None, redis: bool) -> list[Variant]:
-    """Those that can do what the scenario asks."""
+    """Return the variants that can do what the scenario asks; where another revision is named, that one and this one."""
+    if against is not None:
+        return ["before", "ours"]
     found: list[Variant] = list(BY_HAND) if scenario.work == "hold" else ["one statement"]
     if scenario.callers > CONNECTIONS:
         found.append(EACH)
     if redis and scenario.work != "tx":
         found.append(REDIS)
-    if against is not None:
-        found.append("before")
     if scenario.work != "tx":  # a caller's own transaction is never a guarded batch
         found.append("ordinary")
     return [*found, "ours"]
@@ -58,9 +58,9 @@ def measure(
     runs: list[PostgresRun] = []
     with ExitStack() as stack:
         server = stack.enter_context(PostgresServer(SETTINGS | slower(sync), within=directory))
-        redis = stack.enter_context(redis_server(directory))
+        redis = stack.enter_context(redis_server(directory)) if against is None else None
         runner = stack.enter_context(Runner(server, processes_of(against, stack), connections, redis))
-        limits = limit_runs(server, rounds, LIMIT_BATCHES, step)
+        limits = limit_runs(server, rounds, LIMIT_BATCHES, step) if against is None else []
         for scenario in wanted:
             variants = variants_of(scenario, against, redis is not None)
             for turn in range(rounds):

@@ -20,10 +20,11 @@ class PostgresParts(BenchRun):
     """Each says so and does nothing where PostgreSQL's programs are missing."""
 
     def postgres(self) -> None:
-        """Hand-written variants, Redis, another revision, Holdkit, and the server's limit."""
+        """Compare with the hand-written variants, Redis and the server's limit; or, if one is named, with another revision alone."""
         if not self._has_postgres():
             return
-        self._install_redis()
+        if self.against is None:
+            self._install_redis()
         callers = scenarios.QUICK_CALLERS if self.quick else scenarios.CALLERS
         length = scenarios.QUICK_LENGTH if self.quick else scenarios.LENGTH
         wanted = scenarios.scenarios(callers, scenarios.WIDE)

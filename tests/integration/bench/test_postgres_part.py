@@ -25,6 +25,7 @@ from bench.postgres.scenarios import CALLERS, WIDE, Interval, Length, Scenario, 
 from bench.postgres.stores import expect_whole
 from bench.postgres.table import by_scenario, figures, print_measured
 from bench.postgres.worker import note_batches
+from bench.revision import Revision
 from bench.rows import BenchFailed
 from bench.usage import cpu_time, tree_cpu_time
 from holdkit.engines.port import GuardStats
@@ -65,6 +66,24 @@ def test_every_kind_of_caller_on_every_side(postgres_binaries: Path, monkeypatch
     said = io.StringIO()
     print_measured(Console(file=said, width=300), measured)
     assert "8 threads in 4 processes, 3 pools" in said.getvalue()
+
+
+def test_another_revision_is_compared_with_this_one_alone() -> None:
+    scenarios_ = [Scenario("threads", 1), Scenario("tasks", 8, 3), Scenario("threads", 1, work="tx")]
+    other = Revision("old", Path("elsewhere"), sys.executable)
+    assert [part.variants_of(scenario, other, redis=True) for scenario in scenarios_] == [["before", "ours"]] * 3
+    measured = part.Measured("15", ("before", "ours"), [
+        runs.PostgresRun(scenario.name, variant, 100, seconds, 0.001, 0.002, 0)
+        for scenario in scenarios_ for variant, seconds in (("before", 1.0), ("ours", 2.0))
+    ], [])  # fmt: skip
+    compared = figures(measured)
+    assert [figure.against for figure in compared] == ["the other revision"] * 3
+    assert [figure.worse for figure in compared] == [False, True, False], (
+        "a lone caller's figure is the latency, the same here"
+    )
+    said = io.StringIO()
+    print_measured(Console(file=said, width=300), measured)
+    assert "0.50×" in said.getvalue()
 
 
 def test_what_a_kernel_says_about_its_batches() -> None:
