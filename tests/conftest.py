@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from holdkit.core.bounds import Limits
 from holdkit.engines.postgres.migrating import Layout
@@ -30,6 +30,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     derandomize="CI" in os.environ,  # a red run is about the change; elsewhere every run looks somewhere else
     print_blob=True,
+    phases=[
+        phase for phase in Phase if "HOLDKIT_MUTANTS" not in os.environ or phase not in (Phase.shrink, Phase.explain)
+    ],
+    # a mutant is dead at the first example that fails: looking for a smaller one takes longer than all other tests
 )
 settings.load_profile("holdkit")
 

@@ -78,12 +78,12 @@ def test_survivors_are_what_no_test_killed() -> None:
 
 def test_a_mutant_meets_one_case_of_each_test_before_the_others() -> None:
     cases = ["a.py::one[1]", "a.py::two", "a.py::one[2]", "b.py::one[1]", "a.py::one[3]"]
-    assert mutmut_safely.in_two_parts(cases) == [
-        ["a.py::one[1]", "a.py::two", "b.py::one[1]"],
-        ["a.py::one[2]", "a.py::one[3]"],
+    assert mutmut_safely.one_case_first(cases) == [
+        *("a.py::one[1]", "a.py::two", "b.py::one[1]"),
+        *("a.py::one[2]", "a.py::one[3]"),
     ]
-    assert mutmut_safely.in_two_parts(["a.py::two"]) == [["a.py::two"]]
-    assert mutmut_safely.in_two_parts([]) == []
+    assert mutmut_safely.one_case_first(["a.py::two"]) == ["a.py::two"]
+    assert mutmut_safely.one_case_first([]) == []
 
 
 def test_a_mutant_is_in_exactly_one_part_and_the_next_commit_tries_another() -> None:
