@@ -22,7 +22,7 @@ from bench.by_hand_redis import PROGRAM
 from bench.postgres import part, runs
 from bench.postgres.callers import Calls, run_arrivals, schedule
 from bench.postgres.scenarios import CALLERS, WIDE, Interval, Length, Scenario, scenarios
-from bench.postgres.stores import expect_whole
+from bench.postgres.stores import Variant, expect_whole
 from bench.postgres.table import by_scenario, figures, print_measured
 from bench.postgres.worker import note_batches
 from bench.revision import Revision
@@ -72,9 +72,10 @@ def test_another_revision_is_compared_with_this_one_alone() -> None:
     scenarios_ = [Scenario("threads", 1), Scenario("tasks", 8, 3), Scenario("threads", 1, work="tx")]
     other = Revision("old", Path("elsewhere"), sys.executable)
     assert [part.variants_of(scenario, other, redis=True) for scenario in scenarios_] == [["before", "ours"]] * 3
+    sides: list[tuple[Variant, float]] = [("before", 1.0), ("ours", 2.0)]
     measured = part.Measured("15", ("before", "ours"), [
         runs.PostgresRun(scenario.name, variant, 100, seconds, 0.001, 0.002, 0)
-        for scenario in scenarios_ for variant, seconds in (("before", 1.0), ("ours", 2.0))
+        for scenario in scenarios_ for variant, seconds in sides
     ], [])  # fmt: skip
     compared = figures(measured)
     assert [figure.against for figure in compared] == ["the other revision"] * 3
