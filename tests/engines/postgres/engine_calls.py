@@ -24,7 +24,7 @@ from holdkit.core.outcomes import Done, Outcome, Reason, Receipt, Refusal, Reply
 from holdkit.core.reading import FindHold, FindPool
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine, database
-from holdkit.engines.postgres.driver import Sql
+from holdkit.engines.postgres.encoding import Sql
 from holdkit.engines.postgres.statements import load
 from tests.engines.commands import groups
 from tests.support.threads import PATIENCE

@@ -23,7 +23,7 @@ from holdkit.core.commands import (
 from holdkit.core.face_legs import FaceLeg
 from holdkit.core.lanes import in_lane, lane_of_pool
 from holdkit.core.model import Leg
-from holdkit.engines.postgres import guarded
+from holdkit.engines.postgres import guarded_batch
 from tests.engines.commands import group_of
 from tests.engines.postgres.engine_calls import LANES
 from tests.engines.postgres.guarded_pairs import SCHEMAS, Pair
@@ -279,8 +279,8 @@ def due_beside_an_end(make: Callable[[Case, int], PlaceHold]) -> Callable[[Case]
 
 
 def more_due_than_one_batch_returns(case: Case) -> None:
-    case.odd_pool(guarded.MOST_DUE + 2)
-    for _ in range(guarded.MOST_DUE + 2):
+    case.odd_pool(guarded_batch.MAX_RETURNED_LEGS + 2)
+    for _ in range(guarded_batch.MAX_RETURNED_LEGS + 2):
         case.held(pool="odd", ttl_slots=5)
     case.pass_time(10)
     case.batch(case.place(1, "odd"), case.place(1, "q"))

@@ -40,7 +40,7 @@ from holdkit.core.model import MAX_QUANTITY, Leg
 from holdkit.core.outcomes import Done, Outcome, Position
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.compact_entries import EXPIRY_BODY, CompactColumns, journal_row
-from holdkit.engines.postgres.guarded import GuardedBatch, GuardedResult
+from holdkit.engines.postgres.guarded_batch import GuardedBatch, GuardedResult
 from tests.engines.commands import Clock, group_of
 from tests.engines.postgres.engine_calls import LANES
 

@@ -14,7 +14,7 @@ from psycopg.pq import Format
 from psycopg.types.array import ListBinaryDumper
 from psycopg.types.numeric import Int4BinaryDumper, Int8BinaryDumper
 
-from holdkit.engines.postgres.encoding import ENCODERS, encode
+from holdkit.engines.postgres.encoding import ENCODERS, Sql
 from holdkit.engines.postgres.statements import load
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
@@ -82,14 +82,15 @@ def test_a_server_reads_them_back(postgres_url: str) -> None:
 
 
 def test_scalars() -> None:
-    assert encode(("int", "bigint", "bool", "text", "uuid"), (1, -1, True, "ä", "00" * 15 + "ff")) == [
+    kinds = ("int", "bigint", "bool", "text", "uuid")
+    assert Sql("s", "", kinds).encode((1, -1, True, "ä", "00" * 15 + "ff"))[1] == [
         b"\0\0\0\1",
         b"\xff" * 8,
         b"\1",
         "ä".encode(),
         b"\0" * 15 + b"\xff",
     ]
-    assert encode(("bigint", "text"), (None, None)) == [None, None]
+    assert Sql("s", "", ("bigint", "text")).encode((None, None))[1] == [None, None]
 
 
 def test_a_number_that_does_not_fit_is_an_error_not_another_number() -> None:

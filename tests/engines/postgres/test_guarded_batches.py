@@ -11,7 +11,7 @@ import pytest
 
 import holdkit
 from holdkit.core.outcomes import Done
-from holdkit.engines.postgres import PostgresEngine, guarded, guards, migrate
+from holdkit.engines.postgres import PostgresEngine, guard_routing, guarded_batch, migrate
 from tests.engines.commands import Clock, confirm, create, groups
 from tests.engines.postgres import engine_calls, guard_sabotage
 from tests.engines.postgres.conftest import Open
@@ -26,11 +26,11 @@ STEPS: Final = 12
 @pytest.fixture
 def make_pair(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Pair]]:
     migrate(postgres_url, schema="ordinary", lanes=LANES)
-    monkeypatch.setattr(guards, "PAUSES", dict.fromkeys(guards.PAUSES, 0.0))
-    monkeypatch.setattr(guards, "ORDINARY_SHARE", 1)
-    monkeypatch.setattr(guards, "RETRIES", 0)
-    monkeypatch.setattr(guards, "MOST_POOLS", 100)
-    monkeypatch.setattr(guards, "DUE_FOR", 0.0)
+    monkeypatch.setattr(guard_routing, "PAUSE_SECONDS", dict.fromkeys(guard_routing.PAUSE_SECONDS, 0.0))
+    monkeypatch.setattr(guard_routing, "GROUPS_PER_EXCEPTION", 1)
+    monkeypatch.setattr(guard_routing, "BATCHES_HELD_OFF", 0)
+    monkeypatch.setattr(guard_routing, "MAX_GUARDED_POOLS", 100)
+    monkeypatch.setattr(guard_routing, "EXPECT_DUE_SECONDS", 0.0)
     clock = Clock()
     ordinary = PostgresEngine(postgres_url, schema="ordinary", clock=clock, guarded=False, prune_every=1e9)
     opened: list[Pair] = []
@@ -83,7 +83,7 @@ def test_ends_of_which_most_miss_are_not_tried_batch_after_batch(
     open_engine: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What they end is not known before: here holds of two legs. One that passes is enough to go on."""
-    monkeypatch.setattr(guards, "PAUSES", {**guards.PAUSES, "pool": 1e9})
+    monkeypatch.setattr(guard_routing, "PAUSE_SECONDS", {**guard_routing.PAUSE_SECONDS, "pool": 1e9})
     engine = open_engine(prune_every=1e9)
     for pool in ("p", "q"):
         engine_calls.done(engine, create(pool, 100))
@@ -150,7 +150,7 @@ SABOTAGES: Final = [*guard_sabotage.statements()]
 
 
 def test_every_case_is_decided_as_the_core_does(make_pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded, "MOST_DUE", 2)
+    monkeypatch.setattr(guarded_batch, "MAX_RETURNED_LEGS", 2)
     pair = make_pair()
     for name, case in CASES.items():
         case(Case(pair, name, 3))
@@ -159,7 +159,7 @@ def test_every_case_is_decided_as_the_core_does(make_pair: Callable[[], Pair], m
 
 def test_every_rule_that_is_left_out_is_noticed(make_pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
     """By the case that it is for."""
-    monkeypatch.setattr(guarded, "MOST_DUE", 2)
+    monkeypatch.setattr(guarded_batch, "MAX_RETURNED_LEGS", 2)
     unnoticed: list[str] = []
     for number, sabotage in enumerate(SABOTAGES):
         with monkeypatch.context() as patch:

@@ -12,7 +12,7 @@ import pytest
 import holdkit
 from holdkit.core.commands import AnyCommand, Group, RemovePool
 from holdkit.core.outcomes import Outcome
-from holdkit.engines.postgres import PostgresEngine, guards, migrate
+from holdkit.engines.postgres import PostgresEngine, guard_routing, migrate
 from tests.engines.commands import Clock
 from tests.engines.postgres import guard_sabotage
 from tests.engines.postgres.engine_calls import LANES
@@ -75,8 +75,8 @@ class CallerStory(Story):
 @pytest.fixture
 def make_pair(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], CallerPair]]:
     migrate(postgres_url, schema="ordinary", lanes=LANES)
-    monkeypatch.setattr(guards, "PAUSES", dict.fromkeys(guards.PAUSES, 0.0))
-    monkeypatch.setattr(guards, "RETRIES", 0)
+    monkeypatch.setattr(guard_routing, "PAUSE_SECONDS", dict.fromkeys(guard_routing.PAUSE_SECONDS, 0.0))
+    monkeypatch.setattr(guard_routing, "BATCHES_HELD_OFF", 0)
     clock = Clock()
     ordinary = PostgresEngine(postgres_url, schema="ordinary", clock=clock, guarded=False, prune_every=1e9)
     opened: list[CallerPair] = []
@@ -274,7 +274,7 @@ def test_pools_that_miss_go_the_ordinary_way_for_a_while(hk: holdkit.Kernel, pos
 def test_ends_that_miss_go_the_ordinary_way_for_a_while(
     hk: holdkit.Kernel, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guards, "PAUSES", {**guards.PAUSES, "pool": 1e9})
+    monkeypatch.setattr(guard_routing, "PAUSE_SECONDS", {**guard_routing.PAUSE_SECONDS, "pool": 1e9})
     hk.create_pool("shade", 10)
     both = [holdkit.Leg("lamp", 1), holdkit.Leg("shade", 1)]
     with psycopg.connect(postgres_url) as tx:

@@ -14,8 +14,9 @@ from holdkit.core.commands import AnyCommand, ArchivePool, ChangeLimits, ExtendH
 from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Done, Outcome, Reason
 from holdkit.core.reading import ReadJournal
-from holdkit.engines.postgres import PostgresEngine, database, guarded, guards
-from holdkit.engines.postgres.driver import BEGIN, COMMIT, Script, Sql
+from holdkit.engines.postgres import PostgresEngine, database, guard_routing, guarded_batch
+from holdkit.engines.postgres.driver import Statement
+from holdkit.engines.postgres.encoding import Sql
 from tests.engines.commands import Clock, confirm, create, group_of, groups, release
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
@@ -27,9 +28,9 @@ GATE: Final = "select from holdkit.settings s where s.name = 'lanes' for no key 
 
 @pytest.fixture(autouse=True)
 def _long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded, "WAIT_MS", 30_000)
-    monkeypatch.setattr(guarded, "WAIT_SEVERAL_MS", 30_000)
-    monkeypatch.setattr(guards, "PAUSES", dict.fromkeys(guards.PAUSES, 0.0))
+    monkeypatch.setattr(guarded_batch, "LOCK_WAIT_MS", 30_000)
+    monkeypatch.setattr(guarded_batch, "SEVERAL_LOCKS_WAIT_MS", 30_000)
+    monkeypatch.setattr(guard_routing, "PAUSE_SECONDS", dict.fromkeys(guard_routing.PAUSE_SECONDS, 0.0))
 
 
 @pytest.fixture
@@ -68,12 +69,13 @@ def between(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], 
     whole = {**vars(database)["load"](), "gate": Sql("gate", GATE)}
     monkeypatch.setattr(database, "load", lambda _="holdkit": whole)
 
-    def script(self: guarded.GuardedBatch) -> Script[list[Any]]:
-        lock, write = self._one_pool() if self.places_on_one_pool else self._several_pools()
-        *_, rows, _ = yield (BEGIN, lock, ("gate", ()), write, COMMIT)
-        return rows
+    statements_of = guarded_batch.GuardedBatch.statements
 
-    monkeypatch.setattr(guarded.GuardedBatch, "script", script)
+    def statements(self: guarded_batch.GuardedBatch) -> tuple[Statement, ...]:
+        begin, lock, write, commit = statements_of(self)
+        return begin, lock, ("gate", ()), write, commit
+
+    monkeypatch.setattr(guarded_batch.GuardedBatch, "statements", statements)
     with closing(psycopg.connect(url)) as gate:
         gate.execute(GATE.encode())
         yield gate.rollback

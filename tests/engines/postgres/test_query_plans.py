@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from holdkit.core.bounds import Limits
-from holdkit.engines.postgres.driver import Sql
+from holdkit.engines.postgres.encoding import Sql
 from holdkit.engines.postgres.opening import settings_text
 from holdkit.engines.postgres.statements import load
 

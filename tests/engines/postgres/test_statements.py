@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from holdkit.engines.postgres.driver import OneRow
+from holdkit.engines.postgres.encoding import OneRow
 from holdkit.engines.postgres.statements import load
 
 TABLES: Final = ("pools", "holds", "legs", "journal", "unnumbered", "operations", "records", "fence_floors")

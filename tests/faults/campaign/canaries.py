@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdkit.core.reading import Query
 from holdkit.engines.postgres import database, script
-from holdkit.engines.postgres.driver import Sql
+from holdkit.engines.postgres.encoding import Sql
 from holdkit.engines.postgres.journal_reading import Reader
 from holdkit.engines.postgres.statements import load
 from holdkit.kernel._sync.executor import Executor

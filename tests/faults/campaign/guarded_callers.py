@@ -15,7 +15,7 @@ from uuid import UUID
 
 import holdkit
 from holdkit.core.lanes import in_lane, lane_of_pool
-from holdkit.engines.postgres import guards
+from holdkit.engines.postgres import guard_routing
 from tests.faults.campaign.callers import Answer, Call, Habit, asked_once, asked_until_settled
 
 LANES: Final = 4
@@ -96,12 +96,12 @@ def managing(caller: str, chance: random.Random) -> Habit:
 def go_by_the_guard() -> None:
     """In this process a miss has no consequence for later batches."""
     for name, value in {
-        "PAUSES": dict.fromkeys(guards.PAUSES, 0.0),
-        "RETRIES": 0,
-        "ORDINARY_SHARE": 1,
-        "MOST_POOLS": len(POOLS),
+        "PAUSE_SECONDS": dict.fromkeys(guard_routing.PAUSE_SECONDS, 0.0),
+        "BATCHES_HELD_OFF": 0,
+        "GROUPS_PER_EXCEPTION": 1,
+        "MAX_GUARDED_POOLS": len(POOLS),
     }.items():
-        vars(guards)[name] = value
+        vars(guard_routing)[name] = value
 
 
 SHORT_HOLDS: Final = tuple(f"short_holds_{number}" for number in range(6))

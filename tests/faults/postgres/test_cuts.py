@@ -22,7 +22,7 @@ from holdkit.core.model import SECOND, State
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.reading import FindEntries, FindHold, ReadJournal
 from holdkit.engines.port import NeedsThread
-from holdkit.engines.postgres import PostgresEngine, failures, guarded, migrate
+from holdkit.engines.postgres import PostgresEngine, failures, guarded_batch, migrate
 from holdkit.engines.postgres.notifications import Notifier
 from holdkit.engines.postgres.transactions import Connections
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
@@ -274,7 +274,7 @@ def test_a_guarded_batch_that_is_committed_after_its_client_hung_up(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server goes on with what it was sent: until then the hold is not there, and its absence proves nothing."""
-    monkeypatch.setattr(guarded, "WAIT_MS", 30_000)
+    monkeypatch.setattr(guarded_batch, "LOCK_WAIT_MS", 30_000)
     line.warm()
     command = place("seats")
     assert command.id is not None

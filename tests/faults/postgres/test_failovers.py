@@ -14,7 +14,7 @@ import pytest
 
 from holdkit.core.commands import PlaceHold
 from holdkit.core.outcomes import Done, Reason
-from holdkit.engines.postgres import PostgresEngine, connections, guards, migrate
+from holdkit.engines.postgres import PostgresEngine, connections, guard_routing, migrate
 from holdkit.errors import EngineError, OutcomeUnknown
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
@@ -78,7 +78,7 @@ def test_a_cancelled_wait_for_the_standby_is_unknown(
 ) -> None:
     """Nobody stands by: COMMIT waits, then says that it has committed, with a warning, or says nothing any more."""
     primary.change_setting("synchronous_standby_names", "nobody")
-    monkeypatch.setattr(guards, "RETRIES", 0)
+    monkeypatch.setattr(guard_routing, "BATCHES_HELD_OFF", 0)
     said = list[str]()
     opened = partial(PostgresEngine, primary.dsn("shop"), on_statement=said.append, guarded=guarded, prune_every=1e9)
     with closing(opened()) as engine, ThreadPoolExecutor(1) as thread:

@@ -28,7 +28,8 @@ from uuid import UUID
 from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError
 from ..driver_connections import transaction_ended
-from .driver import OnStatement, Row, Sql, Statement, Steps
+from .driver import OnStatement, Row, Statement, Steps
+from .encoding import Sql
 from .failures import ConnectionFailed, StatementFailed
 from .waiting import GRACE, cancelled_once
 
@@ -140,9 +141,7 @@ class AsyncpgPipeline:
         return answers
 
     async def _fetch(self, name: str, parameters: Sequence[Any]) -> list[Row]:
-        sql = self._statements[name]
-        if sql.one is not None and (row := sql.one.row(parameters)) is not None:
-            sql, parameters = sql.one.sql, row
+        sql, parameters = self._statements[name].form_for(parameters)
         left = max(0.001, self._deadline - asyncio.get_running_loop().time())
         values = [_encoded(value) for value in parameters]
         statement = await self._connection.prepare(sql.text, name="", timeout=left)

@@ -1,7 +1,7 @@
 """Calls in a caller's transaction: both happen or neither.
 
 Theory of operation. Each call runs in a savepoint of its own, on the caller's connection, in pipeline mode; usually in two round trips.
-A command that a guard may decide is tried in one first (`guarded_calls`). The states of the others:
+A command that a guard may decide is tried in one first (`guarded_batch`). The states of the others:
 
 1. *Entering.* One round trip begins the transaction if psycopg would have to, makes the savepoint, checks the transaction, and locks and
    loads what the call needs. The connection itself is checked before. The check of the transaction (our own database, READ COMMITTED, may
@@ -31,6 +31,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
@@ -47,10 +48,11 @@ from ..port import Applied
 from .asyncpg_connections import AsyncpgPipeline, check_asyncpg, is_asyncpg, run_on_asyncpg
 from .database import Database
 from .distributed import lanes_of
-from .driver import OnStatement, Script, Sql, Steps
+from .driver import OnStatement, Script, Steps
+from .encoding import Sql
 from .failures import ConnectionFailed
-from .guarded_calls import GuardedCall
-from .guards import Guards
+from .guard_routing import Guards
+from .guarded_batch import GuardedCall
 from .reading import read_script, with_clock
 from .savepoints import CallerPipeline, SavepointCall, SavepointPipeline
 from .script import Contention, RetryState, ScriptResult, apply_script, lock_pools
@@ -109,11 +111,11 @@ class CallerTransactions:
         )
 
     def _guarded(self, groups: Sequence[Group], lock: Sequence[Key]) -> First[ScriptResult] | None:
-        """The same as a guarded call, to be tried first, if it may be one."""
+        """Return a guarded call, to be tried first, if the groups may be one."""
         if len(groups) != 1 or lock:
             return None
         batch = self.guards.select(groups, self._database.options_in_caller())
-        return None if batch is None else GuardedCall(batch, self.guards, self._database.identity).run
+        return None if batch is None else partial(self.guards.run_call, GuardedCall(batch, self._database.identity))
 
     def _batch(self, groups: Sequence[Group], lock: Sequence[Key]) -> MakeScript[ScriptResult]:
         state, database = RetryState(), self._database

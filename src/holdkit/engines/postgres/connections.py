@@ -29,13 +29,13 @@ from .driver import (
     Pipeline,
     Row,
     Script,
-    Sql,
     Statement,
     Steps,
     run_on_loop,
     run_on_thread,
     standby_given_up,
 )
+from .encoding import Sql
 from .failures import FEW, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
 from .hosts import Primary
 from .statements import FETCHED
@@ -111,25 +111,38 @@ class PipelineConnection(Pipeline):
         finally:
             script.close()
 
-    async def run_async(self, script: Script[T], sent: Callable[[], None]) -> T:
-        """Run a script on the event loop; `sent` is called when COMMIT is on its way."""
-        self.notices.clear()
+    async def run_async(self, script: Script[T], sent: Callable[[], None], until: float) -> T:
+        """Run a script to its end on the event loop, until a deadline; `sent` is called when COMMIT is on its way."""
         try:
             statements = next(script)
             while True:
-                steps, last = self.exchange(statements), statements[-1] is COMMIT
-                if self.watch is not None:
-                    steps = self._watched(self.watch, steps)
-                timeout = within(self.timeout)
-                answers = await run_on_loop(steps, self.pgconn.socket, timeout, sent if last else None)
-                if self.notices:
-                    self._check_replicated()
-                statements = script.send(answers)
+                statements = script.send(await self.execute_async(statements, sent, until))
         except StopIteration as stop:
             result: T = stop.value
             return result
         finally:
             script.close()
+
+    async def execute_async(
+        self, statements: Sequence[Statement], sent: Callable[[], None], until: float
+    ) -> list[list[Row]]:
+        """Run one exchange on the event loop, until a deadline; `sent` is called when everything is on its way, if the last statement is
+        COMMIT."""
+        self.notices.clear()
+        steps = self.exchange(statements)
+        if self.watch is not None:
+            steps = self._watched(self.watch, steps)
+        begun = sent if statements[-1] is COMMIT else None
+        seconds = max(0.0, min(self.timeout, until - time.monotonic()))
+        answers = await run_on_loop(steps, self.pgconn.socket, seconds, begun)
+        if self.notices:
+            self._check_replicated()
+        return answers
+
+    async def roll_back_async(self, until: float) -> None:
+        """Roll back after a statement was refused, so that the connection can be used again; if that fails, the pool drops it."""
+        with suppress(ConnectionFailed, StatementFailed):
+            await self.execute_async((ROLLBACK,), lambda: None, until)
 
     def execute(self, statements: Sequence[Statement]) -> list[list[Row]]:
         """One exchange on this thread, within our timeout and what is left of the call."""

@@ -21,7 +21,8 @@ from ..lock_times import LockTimer
 from ..settings import StoredLimits
 from .address import Address
 from .connections import PipelineConnection
-from .driver import Script, Sql
+from .driver import Script
+from .encoding import Sql
 from .known_lines import KnownLines
 from .rows import record_of
 from .statements import load, load_for_one_lane, refuse_newer, with_lock_timeout
@@ -101,11 +102,14 @@ class Database:
         self.distributed = False
         """Whether the tables are distributed by lane; False until the schema was read."""
         self.identity, self.lanes, self.stored, self.secret = "", 0, StoredLimits(limits), b""
+        self._usual = self._usual_options(limits)
+        """The options of a batch that does not wait for locks, under the limits as they were when it was made."""
 
     def adopt(self, schema: Schema) -> None:
         """Take over what the tables say."""
         self.identity, self.lanes, self.stored = schema.identity, schema.lanes, schema.stored
         self.distributed, self.secret = schema.distributed, schema.secret
+        self._usual = self._usual_options(self.stored.in_force)
 
     @property
     def slot(self) -> Slot | None:
@@ -131,12 +135,18 @@ class Database:
             self.read_clock(connection)
 
     def options(self, *, wait_for_locks: bool, several_lanes: bool = False) -> BatchOptions:
-        """For a batch in a transaction of ours."""
-        limits = self.stored.in_force
-        slot = None if self.injected is None else self.injected()
-        return BatchOptions(limits, self.lanes, slot, wait_for_locks, lock_timeout_ms(limits), bounded=bounded(limits),
-                            distributed=self.distributed, several_lanes=several_lanes, stored=self.stored,
-                            lines=None if self.distributed else self.known_lines, names=self.stored.names(limits))  # fmt: skip
+        """Return the options of a batch in a transaction of ours."""
+        limits, usual = self.stored.in_force, self._usual
+        if usual.limits is not limits:
+            self._usual = usual = self._usual_options(limits)
+        if self.injected is None and not wait_for_locks and not several_lanes:
+            return usual
+        return usual._replace(slot=self.slot, wait_for_locks=wait_for_locks, several_lanes=several_lanes)
+
+    def _usual_options(self, limits: Limits) -> BatchOptions:
+        lines = None if self.distributed else self.known_lines
+        return BatchOptions(limits, self.lanes, None, False, lock_timeout_ms(limits), bounded=bounded(limits), stored=self.stored,
+                            distributed=self.distributed, lines=lines, names=self.stored.names(limits))  # fmt: skip
 
     def options_in_caller(self) -> BatchOptions:
         """For a call in a caller's transaction."""

@@ -20,10 +20,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
-from msgspec import Struct
 from psycopg import pq
 
-from .encoding import ENCODERS, decoder, encode
+from .encoding import Sql, decoder
 from .failures import ConnectionFailed, StatementFailed
 
 T = TypeVar("T")
@@ -49,35 +48,6 @@ COMMIT: Statement = ("commit", ())
 ROLLBACK: Statement = ("rollback", ())
 RELEASE: Statement = ("release_savepoint", ())
 """In a caller's transaction: what was done counts with theirs."""
-
-
-class Sql(Struct, frozen=True):
-    """One statement: its text, and what each parameter is cast to."""
-
-    name: str
-    text: str
-    types: tuple[str, ...] = ()
-    one: OneRow | None = None
-    """The same for one row."""
-
-
-class OneRow(Struct, frozen=True):
-    """A statement whose columns are not arrays, because there is one row."""
-
-    sql: Sql
-    firsts: tuple[int, ...]
-    """The indexes of the first columns: each must have one row."""
-    counted: bool
-    """The last two parameters are the number of rows, and whether another number raises; only then this form will do."""
-
-    def row(self, parameters: Sequence[Any]) -> list[Any] | None:
-        """The parameters of this form, if there is one row."""
-        for index in self.firsts:
-            if len(parameters[index]) != 1:
-                return None
-        if self.counted and not parameters[-1]:
-            return None
-        return [value[0] if type(value) is list else value for value in parameters[: len(self.sql.types)]]
 
 
 class Pipeline:
@@ -108,7 +78,7 @@ class Pipeline:
         """Send these in one go, and return the rows of each."""
         expected: list[tuple[str, bool]] = []  # statement, and whether this is only its preparation
         self.busy, self.begun = True, 0
-        encoded = [self._encode(*statement) for statement in statements]
+        encoded = [self._statements[name].encode(parameters) for name, parameters in statements]
         try:
             for (name, _), (sql, raw) in zip(statements, encoded, strict=True):
                 if self.on_statement is not None:
@@ -125,21 +95,13 @@ class Pipeline:
         self.busy = self.committing = False
         return answers
 
-    def _encode(self, name: str, parameters: Sequence[Any]) -> tuple[Sql, list[bytes | None]]:
-        """In the form for one row, if that is how many there are."""
-        sql = self._statements[name]
-        if sql.one is not None and (row := sql.one.row(parameters)) is not None:
-            return sql.one.sql, encode(sql.one.sql.types, row)
-        return sql, encode(sql.types, parameters)
-
     def _send(self, name: str, sql: Sql, raw: list[bytes | None], expected: list[tuple[str, bool]]) -> None:
         pgconn, formats = self.pgconn, [pq.Format.BINARY] * len(raw)
         if not self._prepare:
-            oids = [ENCODERS[kind][0] for kind in sql.types]
-            pgconn.send_query_params(sql.text.encode(), raw, oids, formats)
+            pgconn.send_query_params(sql.text.encode(), raw, sql.oids, formats)
         else:
             if sql.name not in self._prepared:
-                pgconn.send_prepare(sql.name.encode(), sql.text.encode(), [ENCODERS[kind][0] for kind in sql.types])
+                pgconn.send_prepare(sql.name.encode(), sql.text.encode(), sql.oids)
                 self._prepared.add(sql.name)
                 expected.append((sql.name, True))
             pgconn.send_query_prepared(sql.name.encode(), raw, formats)

@@ -1,4 +1,4 @@
-"""Parameters in PostgreSQL's binary format, and results as Python values.
+"""Statements: their parameters in PostgreSQL's binary format, and their results as Python values.
 
 Only the few types that our statements use. Arrays are encoded by hand, because a batch has dozens of them with hundreds of items
 each; a property test proves the encoding equal to psycopg's own.
@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import force_setattr
 
 _HEAD: Final = Struct(">iiiii").pack
 _LENGTH: Final = Struct(">i").pack
@@ -124,9 +127,53 @@ ENCODERS: Final[dict[str, tuple[int, Callable[[Any], bytes]]]] = {
 """By the type that a parameter is cast to: its oid, and its encoder."""
 
 
-def encode(types: Sequence[str], values: Sequence[Any]) -> list[bytes | None]:
-    """The parameters of one statement."""
-    return [None if value is None else ENCODERS[kind][1](value) for kind, value in zip(types, values, strict=True)]
+class Sql(msgspec.Struct, frozen=True):
+    """One statement: its text, and what each parameter is cast to."""
+
+    name: str
+    text: str
+    types: tuple[str, ...] = ()
+    one: OneRow | None = None
+    """The same statement for one row."""
+    oids: Sequence[int] = ()
+    """Of the types, as are the encoders."""
+    encoders: Sequence[Callable[[Any], bytes]] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "oids", [ENCODERS[kind][0] for kind in self.types])
+        force_setattr(self, "encoders", [ENCODERS[kind][1] for kind in self.types])
+
+    def form_for(self, parameters: Sequence[Any]) -> tuple[Sql, Sequence[Any]]:
+        """Return the form for one row and its parameters, if there is one row; else this form and these parameters."""
+        if self.one is not None and (row := self.one.row(parameters)) is not None:
+            return self.one.sql, row
+        return self, parameters
+
+    def encode(self, parameters: Sequence[Any]) -> tuple[Sql, list[bytes | None]]:
+        """Return the form that is sent for these parameters, and its parameters in binary format."""
+        sql, values = self.form_for(parameters)
+        return sql, [
+            None if value is None else encoder(value) for encoder, value in zip(sql.encoders, values, strict=True)
+        ]
+
+
+class OneRow(msgspec.Struct, frozen=True):
+    """A statement whose columns are not arrays, because there is one row."""
+
+    sql: Sql
+    firsts: tuple[int, ...]
+    """The indexes of the first columns: each must have one row."""
+    counted: bool
+    """The last two parameters are the number of rows, and whether another number raises; only then this form will do."""
+
+    def row(self, parameters: Sequence[Any]) -> list[Any] | None:
+        """Return the parameters of this form, if there is one row."""
+        for index in self.firsts:
+            if len(parameters[index]) != 1:
+                return None
+        if self.counted and not parameters[-1]:
+            return None
+        return [value[0] if type(value) is list else value for value in parameters[: len(self.sql.types)]]
 
 
 _DECODERS: Final[dict[int, Callable[[bytes], Any]]] = {

@@ -27,7 +27,6 @@ from ...core.model import SECOND, Key
 from ...core.reading import Query
 from ...core.repair import Repaired
 from ...errors import EngineError, OutcomeUnknown
-from .. import deadlines
 from ..archiving import ArchivedEntries
 from ..clocks import Clock, steady
 from ..deadlines import run_until
@@ -45,7 +44,7 @@ from .database import Database
 from .driver import OnStatement
 from .erasing import PostgresErasing
 from .failures import ConnectionFailed, NotReplicated, StatementFailed
-from .guards import Guards
+from .guard_routing import GuardRouting, Guards
 from .journal_reading import Reader, answer
 from .migrating import check_schema
 from .notifications import Listener, NotificationChannels, Notifier
@@ -102,7 +101,8 @@ class PostgresEngine:
         self._pid = os.getpid()
         self._notifier = notifier = Notifier(self._connections.no_wait, address.schema)
         self._guards = Guards(enabled=guarded)
-        self._transactions = Transactions(database, self._connections, notifier, self._guards, prune_every=prune_every)
+        self._transactions = Transactions(database, self._connections, notifier, prune_every=prune_every)
+        self._routing = GuardRouting(database, self._connections, self._transactions, notifier, self._guards)
         self._shown = ShownReads(database, self._transactions, self._durability)
         self._seals = PostgresSeals(database, self._transactions)
         self._rollups = PostgresRollups(self._transactions)
@@ -158,18 +158,17 @@ class PostgresEngine:
         """Decide and write these groups, in order: in one transaction, or in one per lane where the tables are distributed.
         Groups that need what others have locked are skipped, or wait."""
         self._check()
-        return run_until(until, partial(self._transactions.apply, groups, wait_for_locks=wait_for_locks))
+        return run_until(until, partial(self._routing.apply, groups, wait_for_locks=wait_for_locks))
 
     def apply_growing(self, groups: Sequence[Group], add_late: AddLate, *, until: float = inf) -> Applied:
         """The same, waiting for locks; others that want the same pools may be added once these are locked."""
         self._check()
-        return run_until(until, self._transactions.apply_growing, groups, add_late)
+        return run_until(until, partial(self._routing.apply, groups, wait_for_locks=True, add_late=add_late))
 
     async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None], *, until: float = inf) -> Applied:
         """The same on an event loop; what cannot be done there without blocking raises `NeedsThread`."""
         self._check()
-        with deadlines.until(until):
-            return await self._transactions.apply_async(groups, sent)
+        return await self._routing.apply_async(groups, sent, until)
 
     @property
     def guard_stats(self) -> GuardStats:

@@ -41,6 +41,7 @@ from ...core.table_bounds import overflow, retirements, spare, unnamed
 from ...core.touching import groups_put_off
 from ...core.view import View
 from ...errors import EngineError
+from ..port import Applied
 from .database import BatchOptions, load_limits
 from .driver import BEGIN, COMMIT, PROVE, RELEASE, ROLLBACK, Row, Script, Statement
 from .in_doubt import InDoubtCheck, not_found
@@ -80,6 +81,12 @@ class ScriptResult(Struct):
     """Holds that waited in line, and wait no longer."""
     locked_at: float | None = None
     """Since when its pools were locked, by `steady`, if anything was written."""
+
+    def applied(self) -> Applied:
+        """Return what the port wants to know of it."""
+        assert self.outcomes is not None
+        return Applied(self.outcomes, None, self.wrote, self.skipped_locked, put_off=self.put_off, positions=self.positions,
+                       unfed=tuple(sorted(self.unfed)) if self.unfed else (), served=self.served)  # fmt: skip
 
 
 RUN_AGAIN = ScriptResult(None, {}, False)

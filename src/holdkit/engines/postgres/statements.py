@@ -30,7 +30,8 @@ from msgspec import Struct, structs
 from ...core.entries import Action
 from ...errors import EngineError
 from ..named_sql import load_blocks, load_migrations
-from .driver import OneRow, Row, Script, Sql, Statement
+from .driver import Row, Script, Statement
+from .encoding import OneRow, Sql
 from .rows import PARTS
 
 T = TypeVar("T")

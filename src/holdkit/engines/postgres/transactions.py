@@ -1,4 +1,5 @@
-"""Batches and reads on connections of ours: run on a thread or on the event loop, and repeated while they certainly did nothing.
+"""Batches in the ordinary way, and reads, on connections of ours: run on a thread or on the event loop, and repeated while they
+certainly did nothing.
 
 Theory of operation. `script` says what one transaction does, `failures` what is certain when something goes wrong. Here an attempt
 is one run of the script on one connection. Its end decides what happens next:
@@ -9,13 +10,9 @@ is one run of the script on one connection. Its end decides what happens next:
   tried again. If the batch has several groups and one of them may be at fault, `BatchRejected` asks the kernel to send them separately.
 - It raises after that: `OutcomeUnknown`. Never tried again.
 
-A batch of the commonest commands is first sent as a guarded batch (`guarded`): one exchange, with its COMMIT in it. Groups that it does not
-answer follow in the same call, by the script. If that fails, the answers of the guarded batch stand, and the error is that of the others.
+A batch that waits for locks uses connections of another pool, so that waiting batches cannot block those that do not wait.
 
-A batch that waits for locks uses connections of another pool, so that waiting batches cannot block those that do not wait. It goes by the
-guard too if it can: where several processes share a busy pool, most calls wait for it, and the guard waits for a lock by itself, a little.
-
-*On the event loop* (`apply_async`) nothing may block, so only the usual course runs there: an idle connection that was used a moment
+*On the event loop* (`apply_on_loop`) nothing may block, so only the usual course runs there: an idle connection that was used a moment
 ago, and two exchanges. Whatever needs a new connection, a pause or a second thought raises `NeedsThread`: nothing was done, and a thread
 runs the batch from the beginning. The one exception is an id that was assumed to be new, which is run again on the loop. A task that
 is cancelled leaves a connection that is out of step, and the pool drops it.
@@ -39,9 +36,6 @@ from .database import NO_WAIT_MS, Database, bounded
 from .distributed import BatchPart, apply_distributed
 from .driver import Script
 from .failures import FEW, ID_TAKEN, RETRYABLE, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
-from .guarded import GuardedBatch
-from .guarded_sending import GuardedSender, applied, merged, not_done, partly_failed, roll_back_on_loop
-from .guards import Guards
 from .in_doubt import InDoubt
 from .loading import GrowingBatch, SeveralLanes
 from .notifications import Notifier
@@ -103,117 +97,74 @@ class Attempt(NamedTuple):
 class Transactions:
     """Applies batches, each in a transaction on one of our connections."""
 
-    def __init__(
-        self, database: Database, connections: Connections, notifier: Notifier, guards: Guards, *, prune_every: float
-    ) -> None:
-        self._database, self._connections, self._notifier, self._guards = database, connections, notifier, guards
+    def __init__(self, database: Database, connections: Connections, notifier: Notifier, *, prune_every: float) -> None:
+        self._database, self._connections, self._notifier = database, connections, notifier
         self._address = database.address
-        self._prune_every, self._pruned = prune_every, 0.0
+        self._prune_every = prune_every
+        self.prune_at = prune_every
+        """When the next batch prunes, by `time.monotonic`."""
         self._check_again_for = 0
-        self._guarded = GuardedSender(database, connections, notifier, guards)
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool) -> Applied:
-        """Apply these groups: in one transaction, or in one per lane where the tables are distributed."""
-        if not self._database.distributed:
-            if (batch := self._select(groups)) is not None:
-                return self._apply_guarded(batch, wait_for_locks)
-            return applied(self._run(BatchPart(groups), wait_for_locks))
-        return apply_distributed(
-            groups,
-            self._database.lanes,
-            lambda part: self._run(part, wait_for_locks),
-            self._find_sweep,
-            several_lanes=bounded(self._database.stored.in_force),  # to make room, any lane may have to be swept
-        )
+    def apply(
+        self, groups: Sequence[Group], state: RetryState, *, wait_for_locks: bool, add_late: AddLate | None = None
+    ) -> Applied:
+        """Apply these groups: in one transaction, or in one per lane where the tables are distributed. `add_late` may add others that want
+        the same pools, once a batch that waits has locked them."""
+        database = self._database
+        if database.distributed:
+            return apply_distributed(
+                groups,
+                database.lanes,
+                lambda part: self._run(part, RetryState(), wait_for_locks),
+                self._find_sweep,
+                several_lanes=bounded(database.stored.in_force),  # to make room, any lane may have to be swept
+            )
+        part = BatchPart(groups)
+        if add_late is not None and not bounded(database.stored.in_force):
+            growing = GrowingBatch(groups, add_late, database)
+            part = BatchPart(growing.groups, growing=growing)
+        return self._run(part, state, wait_for_locks).applied()
 
-    def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
-        """The same, waiting for locks; others that want the same pools may be added once these are locked."""
-        if self._database.distributed or bounded(self._database.stored.in_force):
-            return self.apply(groups, wait_for_locks=True)
-        if (batch := self._select(groups)) is not None:
-            return self._apply_guarded(batch, True, add_late)
-        return self._grow(groups, add_late)
-
-    def _grow(self, groups: Sequence[Group], add_late: AddLate, state: RetryState | None = None) -> Applied:
-        growing = GrowingBatch(groups, add_late, self._database)
-        return applied(self._run(BatchPart(growing.groups, growing=growing), True, state))
-
-    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
-        """The same on an event loop; what cannot be done there without blocking raises `NeedsThread`."""
+    async def apply_on_loop(
+        self, groups: Sequence[Group], state: RetryState, sent: Callable[[], None], until: float
+    ) -> Applied:
+        """Apply these groups on the event loop; what cannot be done there without blocking raises `NeedsThread`."""
         if self._database.distributed:
             raise NeedsThread
-        batch, state = self._select(groups), RetryState()
-        if batch is None:
-            return applied(await self._run_on_loop(groups, state, sent))
-        result = await self._guarded.send_on_loop(batch, state, sent)
-        left = result.left(groups)
-        if not left:
-            return applied(merged(groups, result))
-        try:
-            rest = await self._run_on_loop([groups[index] for index in left], state, sent)
-        except (NeedsThread, HoldkitError) as error:
-            if not result.passed:
-                raise
-            if isinstance(error, HoldkitError):
-                return partly_failed(groups, result, left, error)
-            self._guards.hold_off()  # so that the next batch, which begins with these, is left to a thread as a whole
-            rest = not_done(left, put_off=True)
-        return applied(merged(groups, result, left, rest))
+        while (result := await self._attempt_on_loop(groups, state, sent, until)).outcomes is None:
+            pass
+        return result.applied()
 
-    def _select(self, groups: Sequence[Group]) -> GuardedBatch | None:
-        """The guarded batch of these groups; None if they go the ordinary way, if only because that prunes."""
-        if time.monotonic() - self._pruned > self._prune_every:
-            return None
-        return self._guards.select(groups, self._database.options(wait_for_locks=False))
-
-    async def _run_on_loop(self, groups: Sequence[Group], state: RetryState, sent: Callable[[], None]) -> ScriptResult:
-        while True:
-            with self._connections.no_wait.idle_connection() as connection:
-                if connection is None:
-                    raise NeedsThread
-                attempt = self._prepare(BatchPart(groups), state, wait_for_locks=False)
-                try:
-                    result = await connection.run_async(attempt.script, sent)
-                except StatementFailed as failed:
-                    if not attempt.assume_new or failed.sqlstate not in ID_TAKEN:
-                        raise NeedsThread from failed
-                    state.check_again = True
-                    await roll_back_on_loop(connection, sent)
-                    continue
-                except (ConnectionFailed, NotReplicated) as failed:
-                    if isinstance(failed, ConnectionFailed) and not failed.sent_commit:
-                        raise NeedsThread from failed
-                    raise self._connections.lost(failed, self._address) from failed
-                except Exception as error:
-                    if connection.committing:
-                        raise OutcomeUnknown("interrupted while a batch was being committed: ask again") from error
-                    raise NeedsThread from error
-                self._conclude(attempt, result)
-                if result.outcomes is not None:
-                    return result
-
-    def _apply_guarded(self, batch: GuardedBatch, wait_for_locks: bool, add_late: AddLate | None = None) -> Applied:
-        """The guarded batch, then what it did not answer; if that is everything, others may be added."""
-        state, groups = RetryState(), batch.groups
-        result = self._guarded.send(batch, state, self._connections.for_batch(wait_for_locks))
-        left = result.left(groups)
-        if not left:
-            return applied(merged(groups, result))
-        if add_late is not None and not (result.passed or result.returned):
-            return self._grow(groups, add_late, state)
-        try:
-            rest = self._run(BatchPart([groups[index] for index in left]), wait_for_locks, state)
-        except HoldkitError as error:
-            if not result.passed:
-                raise
-            return partly_failed(groups, result, left, error)
-        return applied(merged(groups, result, left, rest))
+    async def _attempt_on_loop(
+        self, groups: Sequence[Group], state: RetryState, sent: Callable[[], None], until: float
+    ) -> ScriptResult:
+        with self._connections.no_wait.idle_connection() as connection:
+            if connection is None:
+                raise NeedsThread
+            attempt = self._prepare(BatchPart(groups), state, wait_for_locks=False)
+            try:
+                result = await connection.run_async(attempt.script, sent, until)
+            except StatementFailed as failed:
+                if not attempt.assume_new or failed.sqlstate not in ID_TAKEN:
+                    raise NeedsThread from failed
+                state.check_again = True
+                await connection.roll_back_async(until)
+                return RUN_AGAIN
+            except (ConnectionFailed, NotReplicated) as failed:
+                if isinstance(failed, ConnectionFailed) and not failed.sent_commit:
+                    raise NeedsThread from failed
+                raise self._connections.lost(failed, self._address) from failed
+            except Exception as error:
+                if connection.committing:
+                    raise OutcomeUnknown("interrupted while a batch was being committed: ask again") from error
+                raise NeedsThread from error
+            self._conclude(attempt, result)
+        return result
 
     # Scripts
 
-    def _run(self, part: BatchPart, wait_for_locks: bool, state: RetryState | None = None) -> ScriptResult:
-        """One transaction, repeated while it certainly did nothing."""
-        state = RetryState() if state is None else state
+    def _run(self, part: BatchPart, state: RetryState, wait_for_locks: bool) -> ScriptResult:
+        """Run one transaction, again while it certainly did nothing."""
 
         def run() -> ScriptResult:
             while (result := self._attempt(part, state, wait_for_locks)).outcomes is None:
@@ -236,7 +187,7 @@ class Transactions:
         self._check_again_for = CHECK_AGAIN_FOR if state.check_again else max(0, self._check_again_for - 1)
         assume_new = not (self._check_again_for or options.distributed or options.bounded)
         options = options._replace(lock_timeout=timeout, assume_new=assume_new, proof_in_own_transaction=one_session)
-        pruning = time.monotonic() - self._pruned > self._prune_every
+        pruning = time.monotonic() > self.prune_at
         script = apply_script(part.groups, options, state, random.getrandbits(62), pruning=pruning,
                               candidates=part.candidates, growing=part.growing)  # fmt: skip
         if options.distributed:
@@ -271,7 +222,7 @@ class Transactions:
         if result.locked_at is not None:
             self._database.lock_timer.add(steady() - result.locked_at)
         if attempt.pruning:
-            self._pruned = time.monotonic()
+            self.prune_at = time.monotonic() + self._prune_every
         if result.wrote:
             self._notifier.notify_soon()
 
