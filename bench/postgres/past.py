@@ -18,7 +18,7 @@ from psycopg import sql
 import holdkit
 from holdkit.core.codec import minted_id
 from holdkit.core.lanes import in_lane, lane_of_pool
-from holdkit.engines.postgres.rows import checksum
+from holdkit.engines.postgres.encoding import checksum
 from holdkit.kernel import opening
 
 EACH: Final = 100

@@ -16,7 +16,7 @@ from holdkit.core.codec import decode_entry
 from holdkit.core.entries import Entry
 from holdkit.core.seals import Seal, seal_of, seal_row
 from holdkit.engines.port import Engine
-from holdkit.engines.postgres.rows import checksum
+from holdkit.engines.postgres.encoding import checksum
 from holdkit.engines.sqlite.rows import entry_checksum
 from holdkit.kernel.opening import open_engine
 

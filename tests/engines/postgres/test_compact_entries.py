@@ -28,7 +28,7 @@ from holdkit.core.reading import (
 )
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.compact_entries import EXPIRY_BODY, CompactColumns, compact, expand
-from holdkit.engines.postgres.rows import checksum
+from holdkit.engines.postgres.encoding import checksum
 from tests.engines.commands import Clock, confirm, create, extend, groups, release, sweep
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import MINUTE, ask, caller, done, hold_id, place, pool_in, sound

@@ -4,9 +4,8 @@ is the clock."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,9 @@ from holdkit.core.command_kinds import HoldCommand
 from holdkit.core.commands import ExtendHold
 from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Outcome, Reason
-from holdkit.engines.postgres import PostgresEngine, loaded_rows, loading
+from holdkit.engines.postgres import PostgresEngine, loaded_rows
+from holdkit.engines.postgres.database import BatchOptions
+from holdkit.engines.postgres.driver import Row, Statement
 from tests.engines.commands import confirm, create, extend, groups, release
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
@@ -79,19 +80,20 @@ def test_canary_holds_read_before_the_lock_are_confirmed_twice(
     open_engine: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two safeguards: with the row counts still checked, even that could not happen."""
-    statements: Callable[..., Any] = loading._first_statements
-    take: Callable[..., Any] = loaded_rows.LoadedRows.take
+    statements, load = loaded_rows.LoadPlan.statements, loaded_rows.LoadedRows.load_first_round
 
-    def no_wait(*arguments: Any) -> Any:
-        lock, due, *holds = statements(*arguments)
+    def no_wait(self: loaded_rows.LoadPlan, options: BatchOptions) -> list[Statement]:
+        lock, due, *holds = statements(self, options)
         return [*holds, lock, due]
 
-    def sorted_back(self: loaded_rows.LoadedRows, answers: Any, *arguments: Any) -> Any:
+    def sorted_back(
+        self: loaded_rows.LoadedRows, plan: loaded_rows.LoadPlan, answers: Iterator[list[Row]]
+    ) -> loaded_rows.FirstRound:
         *holds, lock, due = answers
-        return take(self, [lock, due, *holds], *arguments)
+        return load(self, plan, iter([lock, due, *holds]))
 
-    monkeypatch.setattr(loading, "_first_statements", no_wait)
-    monkeypatch.setattr(loaded_rows.LoadedRows, "take", sorted_back)
+    monkeypatch.setattr(loaded_rows.LoadPlan, "statements", no_wait)
+    monkeypatch.setattr(loaded_rows.LoadedRows, "load_first_round", sorted_back)
     theirs, ours = confirm_behind_a_caller(open_engine(guarded=False), postgres_url)
     assert [engine_calls.reason(theirs), engine_calls.reason(ours)] == [None, Reason.ALREADY_CONFIRMED]
     engine_calls.sound(open_engine(), postgres_url)

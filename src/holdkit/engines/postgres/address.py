@@ -126,7 +126,8 @@ def read_url(url: str, *, schema: str | None = None, pool_size: int | None = Non
     sizes = pool_sizes(_pool_size(pool_size, ours.get("pool_size")))
     rest = urlencode([(name, value) for name, value in given if name not in OURS], quote_via=quote)
     hosts, shown = _hosts(url, _unsplit(parts, parts.netloc, rest), "url")
-    return Address(hosts, shown, _without_secrets(parts, schema), allowed, "pooler" in ours, schema, sizes)
+    without_secrets, pooled = _without_secrets(parts, schema), "pooler" in ours
+    return Address(hosts, shown, without_secrets, allow_unsafe=allowed, pooled=pooled, schema=schema, sizes=sizes)
 
 
 def read_notify_url(url: object) -> Address:

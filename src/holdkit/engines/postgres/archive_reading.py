@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from msgspec import structs
 
 from ...core.archived import CheckBaselines, FindKnownFiles, ReadBaseline, ReadRewritten
 from ...core.audit_rows import Difference
@@ -49,33 +51,51 @@ def archived_lanes(connection: PipelineConnection) -> dict[int, ArchivedLane]:
 
 def archived_by_lane(rows: Iterable[Row]) -> dict[int, ArchivedLane]:
     """The rows of `read_archived` by their lanes."""
-    return {row[0]: ArchivedLane(*row[:6]) for row in rows}
+    return {archived.lane: archived for archived in map(archived_of, rows)}
+
+
+def archived_of(row: Row) -> ArchivedLane:
+    """Return what is known about an archived lane; the row may have its checksum behind that."""
+    return ArchivedLane(*row[: len(structs.fields(ArchivedLane))])
 
 
 def read_baseline(connection: PipelineConnection, query: ReadBaseline) -> Page[BaselineRow]:
     """A page of a lane's baseline. Whoever reads it compares `FindArchived` afterwards."""
     rows = stored_rows(connection, query.lane, query.tenant, query.after, query.limit)
-    return Page([BaselineRow(*row[:6]) for row in rows])
+    return Page([row.row for row in rows])
 
 
 def read_rewritten(connection: PipelineConnection, query: ReadRewritten) -> dict[int, str]:
     """Archived entries of a lane that an erasure has rewritten and whose files do not have them yet."""
-    return {int(row[2]): row[4] for row in _rows_of_kind(connection, query.lane, ENTRY)}
+    return {int(row.id): row.body for row in _rows_of_kind(connection, query.lane, ENTRY)}
 
 
 def find_known_files(connection: PipelineConnection, query: FindKnownFiles) -> dict[int, KnownFile]:
     """What is known of the files of a lane."""
     rows = _rows_of_kind(connection, query.lane, FILE)
-    return known_files((row[2], row[4]) for row in rows)
+    return known_files((row.id, row.body) for row in rows)
 
 
-def _rows_of_kind(connection: PipelineConnection, lane: int, kind: str) -> list[Row]:
-    """Rows of no tenant, by id."""
-    found: list[Row] = []
+class PagedRow(NamedTuple):
+    """A row of `page_baseline`."""
+
+    row: BaselineRow
+    crc: int
+
+
+def paged_row(row: Row) -> PagedRow:
+    """Return a row of `page_baseline`."""
+    *of_baseline, crc = row
+    return PagedRow(BaselineRow(*of_baseline), crc)
+
+
+def _rows_of_kind(connection: PipelineConnection, lane: int, kind: str) -> list[BaselineRow]:
+    """Return the rows of no tenant, by id."""
+    found: list[BaselineRow] = []
     after = ""
-    while rows := connection.fetch("page_baseline", (lane, kind, "", after, "", None, STEP)):
-        found += rows
-        after = rows[-1][2]
+    while page := connection.fetch("page_baseline", (lane, kind, "", after, "", None, STEP)):
+        found += [paged_row(row).row for row in page]
+        after = found[-1].id
     return found
 
 
@@ -90,19 +110,19 @@ class PostgresBaseline:
         found: dict[RowKey, StoredRow] = {}
         for start in range(0, len(keys), LOADED):
             rows = self._fetch("load_baseline", (self._lane, *columns(keys[start : start + LOADED], 4)))
-            found.update({(row[0], row[1], row[2], row[3]): StoredRow(row[4], row[5]) for row in rows})
+            found.update({(kind, tenant, id, part): StoredRow(body, crc) for kind, tenant, id, part, body, crc in rows})
         return found
 
     def needed(self, holds: Sequence[Key], behind: int) -> Collection[Key]:
         """Those of these holds that are stored, or that a later entry tells of."""
         keys = columns(holds, 2)
         stored = self._fetch("find_stored_holds", (self._lane, *keys))
-        return {(row[0], row[1]) for row in (*stored, *self._fetch("find_told_holds", (self._lane, *keys, behind)))}
+        return {(tenant, id) for tenant, id in (*stored, *self._fetch("find_told_holds", (self._lane, *keys, behind)))}
 
     def measure(self) -> tuple[int, int]:
         """How many rows a total counts, and the sum of their checksums."""
-        rows, checksums = self._fetch("measure_baseline", (self._lane,))[0]
-        return rows, checksums
+        ((count, checksums),) = self._fetch("measure_baseline", (self._lane,))
+        return count, checksums
 
 
 def stored_rows(
@@ -112,12 +132,12 @@ def stored_rows(
     after: RowKey | None,
     limit: int,
     kinds: Sequence[str] = KINDS,
-) -> list[Row]:
-    """Up to `limit` rows behind a key, kind by kind, with their checksums."""
-    found: list[Row] = []
+) -> list[PagedRow]:
+    """Return up to `limit` rows behind a key, kind by kind, with their checksums."""
+    found: list[PagedRow] = []
     for kind in kinds if after is None else kinds[kinds.index(after[0]) :]:
         behind = after[1:] if after is not None and kind == after[0] else (tenant or "", "", "")
-        found += connection.fetch("page_baseline", (lane, kind, *behind, tenant, limit - len(found)))
+        found += map(paged_row, connection.fetch("page_baseline", (lane, kind, *behind, tenant, limit - len(found))))
         if len(found) >= limit:
             break
     return found
@@ -126,9 +146,9 @@ def stored_rows(
 def baseline_rows(connection: PipelineConnection, lane: int) -> Iterator[tuple[BaselineRow, int]]:
     """Every row of a lane's baseline, with its checksum, in the order of `STORED_KINDS`."""
     after: RowKey | None = None
-    while rows := stored_rows(connection, lane, None, after, STEP, STORED_KINDS):
-        yield from ((BaselineRow(*row[:6]), row[6]) for row in rows)
-        after = rows[-1][:4]
+    while rows := stored_rows(connection, lane, None, after, STEP, kinds=STORED_KINDS):
+        yield from rows
+        after = rows[-1].row.key
 
 
 def baseline_entry(
@@ -139,16 +159,18 @@ def baseline_entry(
         return []
     keys = columns(list(subject_keys(tenant, subject)), 4)
     for row in connection.fetch("load_baseline", (archived.lane, *keys)):
-        text = encode_entry(entry_of_row(BaselineRow(*row[:5]), archived.slot))
+        *of_baseline, _ = row
+        text = encode_entry(entry_of_row(BaselineRow(*of_baseline), archived.slot))
         return [JournalRow(archived.through, text, archived.lane, archived.place)]
     return []
 
 
 def check_archived(row: Row) -> Iterator[Difference]:
     """What is known about an archived lane matches its checksum."""
-    expected = archived_checksum(ArchivedLane(*row[:6]))
-    if row[6] != expected:
-        yield Difference("archived", str(row[0]), "crc", str(row[6]), str(expected))
+    archived, (*_, crc, _) = archived_of(row), row
+    expected = archived_checksum(archived)
+    if crc != expected:
+        yield Difference("archived", str(archived.lane), "crc", str(crc), str(expected))
 
 
 def check_baselines(connection: PipelineConnection, query: CheckBaselines) -> list[Difference]:
@@ -157,7 +179,8 @@ def check_baselines(connection: PipelineConnection, query: CheckBaselines) -> li
     def each() -> Iterator[Difference]:
         for row in connection.fetch("read_archived"):
             yield from check_archived(row)
-            yield from check_baseline(ArchivedLane(*row[:6]), baseline_rows(connection, row[0]))
+            archived = archived_of(row)
+            yield from check_baseline(archived, baseline_rows(connection, archived.lane))
 
     connection.execute((("begin_snapshot", ()), ("disable_timeouts", ())))
     try:

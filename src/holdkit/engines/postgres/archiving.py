@@ -32,7 +32,7 @@ from ..archiving import (
     step_without,
     under_way,
 )
-from .archive_reading import PostgresBaseline, archived_lanes, nothing
+from .archive_reading import PostgresBaseline, archived_lanes, archived_of, nothing, paged_row
 from .compact_entries import journal_row
 from .connections import PipelineConnection
 from .driver import BEGIN, COMMIT, ROLLBACK, Statement
@@ -52,7 +52,7 @@ class PostgresArchiver:
         """Every lane."""
         fetch = self._connection.fetch
         known = archived_lanes(self._connection)
-        before = fetch("first_referred")[0][0]
+        ((before,),) = fetch("first_referred")
         return [
             ArchivableLane(known.get(lane, nothing(lane)), seq - 1, before) for lane, seq in fetch("read_archivable")
         ]
@@ -76,21 +76,21 @@ class PostgresArchiver:
         while after is not None:
             self.pace.give_way()
             parameters = (archived.lane, HOLD, *after[1:], None, STEP)
-            rows = self._connection.fetch("page_baseline", parameters)
-            leaving = [(row[1], row[2]) for row in rows if hold_may_leave(row[4])]
+            rows = [paged_row(row).row for row in self._connection.fetch("page_baseline", parameters)]
+            leaving = [(row.tenant, row.id) for row in rows if hold_may_leave(row.body)]
             needed = stored.needed(leaving, archived.through) if leaving else ()
             gone = [key for key in leaving if key not in needed]
             if gone:
                 step = step_without(archived, gone, stored)
                 self._write(archived, step)
                 archived = step.archived
-            after = rows[-1][:4] if len(rows) == STEP else None
+            after = rows[-1].key if len(rows) == STEP else None
 
     def _write(self, before: ArchivedLane, step: Step) -> None:
         """One transaction: compare, write the baseline, delete the entries, move on."""
         lane, after = before.lane, step.archived
-        (_, found) = self._connection.execute((BEGIN, ("lock_archived", (lane,))))
-        if (ArchivedLane(*found[0]) if found else nothing(lane)) != before:
+        (_, rows) = self._connection.execute((BEGIN, ("lock_archived", (lane,))))
+        if next(map(archived_of, rows), nothing(lane)) != before:
             self._connection.execute((ROLLBACK,))
             raise moved_meanwhile(lane)
         statements: list[Statement] = [("put_archived", (*structs.astuple(after), archived_checksum(after)))]
@@ -107,7 +107,8 @@ class PostgresArchiver:
 @contextmanager
 def archiver(connection: PipelineConnection, url: str) -> Iterator[PostgresArchiver]:
     """A run on this connection."""
-    if not connection.fetch("take_archive")[0][0]:
+    ((taken,),) = connection.fetch("take_archive")
+    if not taken:
         raise under_way(url)
     try:
         yield PostgresArchiver(connection)

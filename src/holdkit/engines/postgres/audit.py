@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -32,14 +32,14 @@ from ..archiving import ArchivedEntries
 from ..baseline_check import baseline_entries, compare_baseline
 from ..progress import Meter, Progress
 from ..spill import Spill
-from .archive_reading import PostgresBaseline, baseline_rows, check_archived, nothing
+from .archive_reading import PostgresBaseline, archived_of, baseline_rows, check_archived, nothing
 from .compact_entries import expand, is_compact
 from .connections import PipelineConnection
 from .driver import ROLLBACK, Row
+from .encoding import checksum
 from .rows import (
     HOLD_COLUMNS,
     POOL_COLUMNS,
-    checksum,
     columns,
     operation_checksum,
     pool_of,
@@ -106,15 +106,16 @@ class Audit:
     def differences(self, now: Slot) -> Iterator[Difference]:
         """Every difference."""
         heads = self._connection.fetch("audit_heads")
-        if [row[0] for row in heads] != list(range(self._lanes)):
-            yield Difference("heads", "", "lanes", str([row[0] for row in heads]), f"0 … {self._lanes - 1}")
-        holds = self._connection.fetch("audit_size")[0][0]
-        meter = self.stored.meter = Meter(self._progress, sum(row[1] for row in heads) + holds)
+        if (lanes := [lane for lane, _ in heads]) != list(range(self._lanes)):
+            yield Difference("heads", "", "lanes", str(lanes), f"0 … {self._lanes - 1}")
+        ((holds,),) = self._connection.fetch("audit_size")
+        meter = self.stored.meter = Meter(self._progress, sum(seq for _, seq in heads) + holds)
         for row in self._connection.fetch("read_archived"):
-            self._archived[row[0]] = ArchivedLane(*row[:6])
             yield from check_archived(row)
+            archived = archived_of(row)
+            self._archived[archived.lane] = archived
         yield from self._operations(meter.watch(self._connection.fetch_each("audit_operations")))
-        entries = meter.over(chain.from_iterable(self._lane(row[0], row[1]) for row in heads))
+        entries = meter.over(chain.from_iterable(self._lane(lane, seq) for lane, seq in heads))
         yield from audit(_numbered(entries), self.stored, self._created, now, self.folded, self.mismatches)
         yield from self._limits_version()
         meter.finish()
@@ -122,7 +123,7 @@ class Audit:
     def _limits_version(self) -> Iterator[Difference]:
         """The setting that every transaction reads must be the version of the journal's own record."""
         record, rows = self.folded.records.get(LIMITS_KEY), self._connection.fetch("read_limits_version")
-        stored, known = rows[0][0] if rows else 0, 0 if record is None else record.version
+        stored, known = next((version for (version,) in rows), 0), 0 if record is None else record.version
         if stored != known:
             self.mismatches.records.setdefault(LIMITS_KEY, (record, record))
             yield Difference("records", row_name(LIMITS_KEY), "limits_version", str(stored), str(known))
@@ -134,9 +135,10 @@ class Audit:
             yield from self._left(archived)
         expected = archived.through + 1
         for row in self._pages("audit_journal", lane, slice(0, 1), (archived.through,)):
-            where = f"{lane}/{row[0]}"
-            yield from _unless("journal", where, "seq", row[0], expected)
-            expected = row[0] + 1
+            seq, *_ = row
+            where = f"{lane}/{seq}"
+            yield from _unless("journal", where, "seq", seq, expected)
+            expected = seq + 1
             yield from _entry(where, row)
         yield from _unless("heads", str(lane), "seq", last, expected - 1)
         for row in self._pages("audit_unnumbered", lane, slice(-3, None), (-1, -1, -1)):
@@ -171,15 +173,14 @@ class Audit:
             after = rows[-1][position]
 
     def _operations(self, rows: Iterator[Row]) -> Iterator[Difference]:
-        references: list[tuple[Row, str]] = []
-        for row in rows:
-            tenant, op, fingerprint, until, outcome, _, hold, token, crc, lane = row
+        references: list[Reference] = []
+        for tenant, op, fingerprint, until, outcome, slot, hold, token, crc, lane in rows:
             name = row_name((tenant, op))
             if outcome is not None:
                 expected = operation_checksum(tenant, op, fingerprint, until, outcome.encode())
             else:
                 expected = reference_checksum(tenant, op, fingerprint, hold, token)
-                references.append((row, name))
+                references.append(Reference(lane_of_hold(hold, self._lanes), tenant, hold, op, slot))
             yield from _unless("operations", name, "crc", crc, expected)
             yield from _unless("operations", name, "lane", lane, lane_of_operation((tenant, op), self._lanes))
             if len(references) == PAGE:
@@ -187,19 +188,27 @@ class Audit:
                 references = []
         yield from self._references(references)
 
-    def _references(self, references: list[tuple[Row, str]]) -> Iterator[Difference]:
+    def _references(self, references: list[Reference]) -> Iterator[Difference]:
         """The entry of each of these operations must be there."""
-        asked = [
-            (lane_of_hold(row[6], self._lanes), row[0], row[6], row[1], row[5], n)
-            for n, (row, _) in enumerate(references)
-        ]
-        found: set[int] = set()
+        missing = dict(enumerate(references))
         for name in ("find_positions", "find_unnumbered"):
-            if left := [each for each in asked if each[-1] not in found]:
-                found |= {row[0] for row in self._connection.fetch(name, columns(left, 6))}
-        for n, (row, name) in enumerate(references):
-            if n not in found:
-                yield Difference("operations", name, "entry", "missing", f"an entry of hold {row[6]} at slot {row[5]}")
+            if missing:
+                rows = columns([(*reference, number) for number, reference in missing.items()], 6)
+                for number, *_ in self._connection.fetch(name, rows):
+                    missing.pop(number, None)
+        for reference in missing.values():
+            entry = f"an entry of hold {reference.hold} at slot {reference.slot}"
+            yield Difference("operations", row_name((reference.tenant, reference.op)), "entry", "missing", entry)
+
+
+class Reference(NamedTuple):
+    """An operation that refers to its entry, by the columns of `find_positions`."""
+
+    lane: int
+    tenant: str
+    hold: str
+    op: str
+    slot: Slot
 
 
 def _unless(table: str, key: str, field: str, stored: object, expected: object) -> tuple[Difference, ...]:
@@ -277,7 +286,8 @@ class StoredRows:
         return pool.key, pool, found
 
     def _hold(self, row: Row) -> Found[Key, StoredHold]:
-        key = row[0], row[1]
+        tenant, id, *_ = row
+        key = tenant, id
         try:
             hold = hold_of(row)
         except msgspec.DecodeError as error:
@@ -292,9 +302,9 @@ class StoredRows:
         return key, hold, found
 
     def _record(self, row: Row) -> Found[RecordKey, Record]:
-        record = record_of(row)
+        record, (*_, stored) = record_of(row), row
         lane = lane_of_record(record.key, self._lanes)
-        return record.key, record, _unless("records", row_name(record.key), "lane", row[6], lane)
+        return record.key, record, _unless("records", row_name(record.key), "lane", stored, lane)
 
     def _leg(self, row: Row) -> Found[LegKey, OpenLeg]:
         tenant, pool, deadline, hold, units, waiting, number, account, lane = row
@@ -303,19 +313,20 @@ class StoredRows:
         return (tenant, pool, deadline, hold), OpenLeg(units, waiting, number, account), found
 
     def _tally(self, row: Row) -> Found[TallyKey, Tally]:
-        key, tally = tally_of(row)
-        return key, tally, _unless("tallies", row_name(key), "lane", row[5], lane_of_pool(key[:2], self._lanes))
+        (key, tally), (*_, stored) = tally_of(row), row
+        return key, tally, _unless("tallies", row_name(key), "lane", stored, lane_of_pool(key[:2], self._lanes))
 
 
 def _last_of_each(rows: Iterator[Found[K, V]]) -> Iterator[Found[K, V]]:
     """A key may be in several lanes, all but one of them wrong, and reported: the last row counts."""
     last = next(rows, None)
-    for row in rows:
-        assert last is not None
-        if row[0] == last[0]:
-            last = row[0], row[1], [*last[2], *row[2]]
+    if last is None:
+        return
+    key, value, differences = last
+    for next_key, next_value, next_differences in rows:
+        if next_key == key:
+            value, differences = next_value, [*differences, *next_differences]
         else:
-            yield last
-            last = row
-    if last is not None:
-        yield last
+            yield key, value, differences
+            key, value, differences = next_key, next_value, next_differences
+    yield key, value, differences

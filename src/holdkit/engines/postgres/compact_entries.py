@@ -19,7 +19,8 @@ changes each field of each struct in turn finds one that is not compared. The ch
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -180,9 +181,10 @@ def _held(entry: Entry, effect: Effect) -> CompactRow | None:
         or _hold_says_more(hold)
     ):
         return None
-    body = CompactBody(HELD, hold.owner_hash, hold.entity, hold.metadata, entry.actor, entry.correlation_id, entry.reason,
-                       entry.op, entry.forced, entry.client_id, None, entry.trace)  # fmt: skip
-    return encode_body(body), _columns(entry, pool, units, hold.deadline, None, None, None)
+    body = CompactBody(HELD, hold.owner_hash, entity=hold.entity, metadata=hold.metadata, actor=entry.actor, reason=entry.reason,
+                       correlation_id=entry.correlation_id, op=entry.op, forced=entry.forced, client_id=entry.client_id,
+                       trace=entry.trace)  # fmt: skip
+    return encode_body(body), _columns(entry, pool, units, hold.deadline)
 
 
 def _ended(entry: Entry, effect: Effect) -> CompactRow | None:
@@ -214,15 +216,15 @@ def _ended(entry: Entry, effect: Effect) -> CompactRow | None:
         if entry.op is None or len(fingerprint) != _FINGERPRINT or last_op[_FINGERPRINT:] != entry.op:
             return None
     if not expired:
-        body = encode_body(CompactBody(action, None, None, None, entry.actor, entry.correlation_id, entry.reason, entry.op,
-                                       entry.forced, entry.client_id, fingerprint, entry.trace))  # fmt: skip
-        return body, _columns(entry, effect.pool, units, change.deadline, change.version, change.entity, None)
+        body = CompactBody(action, actor=entry.actor, correlation_id=entry.correlation_id, reason=entry.reason, op=entry.op,
+                           forced=entry.forced, client_id=entry.client_id, fingerprint=fingerprint, trace=entry.trace)  # fmt: skip
+        return encode_body(body), _columns(entry, effect.pool, units, change.deadline, revision=change.version,
+                                           entity=change.entity)  # fmt: skip
     if (entry.actor, entry.reason, entry.op, entry.client_id, entry.forced, entry.trace) != _CLOCKWORK:
         return None
     correlation_id = entry.correlation_id
-    return EXPIRY_BODY, _columns(
-        entry, effect.pool, units, change.deadline, change.version, change.entity, correlation_id
-    )
+    return EXPIRY_BODY, _columns(entry, effect.pool, units, change.deadline, revision=change.version, entity=change.entity,
+                                 correlation_id=correlation_id)  # fmt: skip
 
 
 def _columns(
@@ -230,23 +232,24 @@ def _columns(
     pool: Pool,
     units: int,
     deadline: Slot | None,
-    revision: int | None,
-    entity: str | None,
-    correlation_id: str | None,
+    *,
+    revision: int | None = None,
+    entity: str | None = None,
+    correlation_id: str | None = None,
 ) -> Row:
     return (units, entry.slot, pool.total, pool.held, pool.consumed, pool.loose or None, pool.floor or None,
             pool.last_number or None, pool.fence, pool.version, deadline, revision, pool.id, entity,
             correlation_id)  # fmt: skip
 
 
-def expand(tenant: str, subject: str, text: str | bytes, columns: Row) -> Entry:
+def expand(tenant: str, subject: str, text: str | bytes, columns: Sequence[Any]) -> Entry:
     """The whole entry of a compact row. A row that cannot be one raises `msgspec.DecodeError`."""
     its = CompactColumns(*columns)
     body = decode_body(text)
     if None in (its.units, its.slot, its.total, its.held, its.consumed, its.fence, its.version):
         raise msgspec.ValidationError("a column of the compact entry is null")
-    pool = Pool(tenant, its.pool, its.total, its.held, its.consumed, its.fence, its.slot, its.version, loose=its.loose or 0,
-                floor=its.floor or 0, last_number=its.last_number or 0)  # fmt: skip
+    pool = Pool(tenant, its.pool, its.total, its.held, its.consumed, fence=its.fence, slot=its.slot, version=its.version,
+                loose=its.loose or 0, floor=its.floor or 0, last_number=its.last_number or 0)  # fmt: skip
     if body.action is HELD:
         return _expand_held(tenant, subject, body, its, pool)
     return _expand_ended(tenant, subject, body, its, pool)
@@ -258,9 +261,9 @@ def _expand_held(tenant: str, subject: str, body: CompactBody, its: CompactColum
             "a new hold has an owner, and these columns are null: revision, entity, correlation_id"
         )
     legs = (HeldLeg(its.pool, its.units, its.units),)
-    hold = StoredHold(tenant, subject, legs, body.owner_hash, its.slot, its.fence, its.deadline, _LIVE, body.entity,
+    hold = StoredHold(tenant, subject, legs, body.owner_hash, its.slot, fence=its.fence, deadline=its.deadline, entity=body.entity,
                       actor=body.actor, correlation_id=body.correlation_id, metadata=body.metadata)  # fmt: skip
-    return Entry(its.slot, HELD, subject, tenant, (Effect(pool, held=its.units),), hold, actor=body.actor,
+    return Entry(its.slot, HELD, subject, tenant, (Effect(pool, held=its.units),), hold=hold, actor=body.actor,
                  correlation_id=body.correlation_id, reason=body.reason, op=body.op, forced=body.forced,
                  client_id=body.client_id, trace=body.trace)  # fmt: skip
 
@@ -272,23 +275,23 @@ def _expand_ended(tenant: str, subject: str, body: CompactBody, its: CompactColu
     spent, expired = its.units if action is CONFIRMED else 0, action is EXPIRED
     if its.correlation_id is not None and not expired:
         raise msgspec.ValidationError("only an expiry has its correlation id as a column")
-    change = Change(state, _LIVE, its.revision, (HeldLeg(its.pool, its.units, 0, spent),), its.deadline, its.deadline,
-                    its.entity, its.deadline if expired else its.slot, body.reason,
-                    None if body.fingerprint is None or body.op is None else body.fingerprint + body.op)  # fmt: skip
+    change = Change(state, _LIVE, its.revision, (HeldLeg(its.pool, its.units, 0, spent),), deadline=its.deadline,
+                    was_deadline=its.deadline, entity=its.entity, ended_at=its.deadline if expired else its.slot, reason=body.reason,
+                    last_op=None if body.fingerprint is None or body.op is None else body.fingerprint + body.op)  # fmt: skip
     return Entry(its.slot, action, subject, tenant, (Effect(pool, held=-its.units, consumed=spent),), change=change,
                  actor=SYSTEM if expired else body.actor,
                  correlation_id=its.correlation_id if expired else body.correlation_id, reason=body.reason, op=body.op,
                  forced=body.forced, client_id=body.client_id, trace=body.trace)  # fmt: skip
 
 
-def is_compact(columns: Row) -> bool:
+def is_compact(columns: Sequence[Any]) -> bool:
     """Whether these columns belong to a compact row."""
     return columns[_POOL] is not None
 
 
 def journal_row(row: Row) -> JournalRow:
-    """What leaves the engine, of a row that was read: seq, body, lane, tenant, subject, and the columns of `CompactColumns`. A statement may
-    read more columns behind these."""
-    columns = row[5:_BEHIND]
-    text = encode_entry(expand(row[3], row[4], row[1], columns)) if is_compact(columns) else row[1]
-    return JournalRow(row[0], text, row[2])
+    """Return what leaves the engine of a row that was read: seq, body, lane, tenant, subject, and the columns of `CompactColumns`. A
+    statement may read more columns behind these."""
+    seq, body, lane, tenant, subject, *columns = row[:_BEHIND]
+    text = encode_entry(expand(tenant, subject, body, columns)) if is_compact(columns) else body
+    return JournalRow(seq, text, lane)

@@ -73,8 +73,9 @@ def load_limits(options: BatchOptions) -> Script[Limits]:
     assert options.stored is not None, "only a batch that can take them over looks"
     key = (lane_of_record(LIMITS_KEY, options.lanes), *LIMITS_KEY)
     rows, versions = yield ("read_record", key), ("schema_version", ())
-    refuse_newer(versions[0][0])
-    return options.stored.adopt(record_of(rows[0]) if rows else None)
+    ((schema_version,),) = versions
+    refuse_newer(schema_version)
+    return options.stored.adopt(next(map(record_of, rows), None))
 
 
 class Schema(Struct, frozen=True):

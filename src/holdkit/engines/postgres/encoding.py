@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
+from zlib import crc32
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -176,6 +177,12 @@ class OneRow(msgspec.Struct, frozen=True):
         return [value[0] if type(value) is list else value for value in parameters[: len(self.sql.types)]]
 
 
+def checksum(raw: bytes, start: int = 0) -> int:
+    """Return a CRC-32 as PostgreSQL's int stores it, signed: it reveals a row that was changed by hand."""
+    return (crc32(raw, start) ^ _SIGN) - _SIGN
+
+
+_SIGN: Final = 1 << 31
 _DECODERS: Final[dict[int, Callable[[bytes], Any]]] = {
     16: b"t".__eq__,
     20: int,

@@ -137,8 +137,9 @@ class PostgresEngine:
         """What this engine can do beyond the port. Distributed tables cannot be locked as a whole, as repair and import do."""
         whole = None if self.distributed else self
         rollups = None if self.distributed else self._rollups
-        return Capabilities(whole, whole, self, self, self, self, self._channels, self._database.lock_timer, self,
-                            self._seals, erasure=self._erasing, rollups=rollups, archive=whole,
+        return Capabilities(repair=whole, import_=whole, lend=self, marks=self, growing_batches=self, async_apply=self,
+                            channels=self._channels, lock_times=self._database.lock_timer, guards=self, seals=self._seals,
+                            erasure=self._erasing, rollups=rollups, archive=whole,
                             on_disk=ServerDisk(self._database.address, self._transactions.read))  # fmt: skip
 
     @property
@@ -258,7 +259,7 @@ class PostgresEngine:
         with self._connections.no_wait.connection() as connection, self._as_engine_error():
             now = database.read_clock(connection)
             created, lanes = database.stored.created, database.lanes
-            yield from verify(connection, created, lanes, now, progress, archive)
+            yield from verify(connection, created, lanes, now, progress=progress, archive=archive)
 
     @contextmanager
     def archiver(self) -> Iterator[PostgresArchiver]:
@@ -286,7 +287,7 @@ class PostgresEngine:
 
         def work(connection: PipelineConnection) -> Repaired:
             created, now = database.stored.created, database.read_clock(connection)
-            return repair(connection, created, database.lanes, now, command, progress, dry_run=dry_run)
+            return repair(connection, created, database.lanes, now, command, progress=progress, dry_run=dry_run)
 
         return self._with_tables_locked(work)
 
@@ -296,7 +297,7 @@ class PostgresEngine:
 
         def work(connection: PipelineConnection) -> None:
             created, now = database.stored.created, database.read_clock(connection)
-            import_journal(connection, carried, created, database.lanes, now, self.url, verify=verify)
+            import_journal(connection, carried, created, database.lanes, now, where=self.url, verify=verify)
 
         self._with_tables_locked(work)
 

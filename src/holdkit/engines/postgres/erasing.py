@@ -90,7 +90,7 @@ class PostgresStore:
 
         def work(reader: Reader) -> Mapping[int, int]:
             number(reader)
-            return {row[0]: row[1] for row in reader.fetch("read_heads")}
+            return dict(reader.fetch("read_heads"))
 
         return self._read(work)
 
@@ -105,14 +105,16 @@ class PostgresStore:
         lanes, first = self._database.lanes, after or "0" * 32
         where: tuple[int, ...] = ((lane_of_hold(after, lanes) if after else -1),) if by == "actor" else ()
         rows = self._read(lambda reader: reader.fetch(f"find_holds_of_{by}", (tenant, value, first, limit, *where)))
-        rows.sort(key=lambda row: (lane_of_hold(row[1], lanes) if where else 0, row[1]))
-        return [hold_of(row) for row in rows[:limit]]
+        holds = [hold_of(row) for row in rows]
+        holds.sort(key=lambda hold: (lane_of_hold(hold.id, lanes) if where else 0, hold.id))
+        return holds[:limit]
 
     # Erasures that have begun
 
     def begun(self) -> dict[str, str]:
         """The stub of each, by its id."""
-        return {row[0]: msgspec.json.decode(row[1]) for row in self._read(lambda reader: reader.fetch("read_erasures"))}
+        rows = self._read(lambda reader: reader.fetch("read_erasures"))
+        return {name: msgspec.json.decode(value) for name, value in rows}
 
     def remembered(self, id: str) -> str | None:
         """The stub of an erasure that has begun and not ended."""
@@ -152,7 +154,7 @@ class PostgresStore:
         was made and erased, and create the claim's pool after that."""
 
         def using() -> set[str]:
-            return {row[0] for row in self._read(lambda reader: reader.fetch("find_pool_users"))}
+            return {user for (user,) in self._read(lambda reader: reader.fetch("find_pool_users"))}
 
         left, until = using(), steady() + SETTLE
         while left:

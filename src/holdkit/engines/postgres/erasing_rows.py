@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import structs
 
-from ...core.baseline import ArchivedLane, RowKey
+from ...core.baseline import RowKey
 from ...core.codec import decode_entry, decode_outcome, encode_entry
 from ...core.hold_columns import hold_of
 from ...core.lanes import lane_of_operation, lane_of_pool, lane_of_record
@@ -27,15 +27,16 @@ from ...core.reading import JournalRow
 from ...core.seals import Seal, encode_salts, seal_of
 from ..archiving import archived_checksum, row_checksum
 from ..erasing import Rewrites, resealed, with_totals
-from .archive_reading import PostgresBaseline
+from .archive_reading import PostgresBaseline, archived_of
 from .compact_entries import WHOLE, compact, journal_row
 from .connections import PipelineConnection
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, ROLLBACK, Row, Script, Statement
+from .encoding import checksum
 from .journal_rows import JOURNAL_COLUMNS, number_left_over
 from .rows import (
     ERASED_HOLD_COLUMNS,
-    checksum,
+    OperationRow,
     columns,
     erased_hold_row,
     hold_keys,
@@ -92,7 +93,7 @@ class PostgresRows:
                 wanted.update(one.pool.id for one in effects if one.pool.label is not None)
         keys = hold_keys([(tenant, id) for id in holds], self._options.lanes)
         if holds and self._options.distributed:
-            wanted.update(row[1] for row in self._fetch(("find_pools_of_holds", keys))[0])
+            wanted.update(pool for _, pool, *_ in self._fetch(("find_pools_of_holds", keys))[0])
         named = pool_keys([(tenant, id) for id in sorted(wanted)], self._options.lanes)
         if holds and not self._options.distributed:
             found = self._fetch(("lock_pools_of_holds_waiting", (*named, *keys)), ("lock_holds_waiting", keys))[0]
@@ -100,11 +101,11 @@ class PostgresRows:
             locks: list[Statement] = [("lock_pools_waiting", named)]
             found = self._fetch(*locks, *([("lock_holds_waiting", keys)] if holds else []))[0]
         self._locked.update(dict.fromkeys(wanted))
-        self._locked.update({row[1]: pool_of(row) for row in found})
+        self._locked.update({pool.id: pool for pool in map(pool_of, found)})
 
     def _number(self, tenant: str, subjects: Sequence[str]) -> None:
         """Number what callers' transactions have left about these subjects."""
-        lanes = sorted({row[0] for row in self._fetch(("find_unnumbered_about", (tenant, subjects)))[0]})
+        lanes = sorted({lane for (lane,) in self._fetch(("find_unnumbered_about", (tenant, subjects)))[0]})
         if not lanes:
             return
         if self._options.distributed:
@@ -161,9 +162,9 @@ class PostgresRows:
         """Recorded answers that are stored whole, in order of lane and id."""
         lanes = self._options.lanes
         lane = lane_of_operation((tenant, after), lanes) if after else -1
-        rows = self._fetch(("lock_whole_operations", (tenant, lane, after, limit)))[0]
-        rows.sort(key=lambda row: (lane_of_operation((row[0], row[1]), lanes), row[1]))
-        return [operation_of(row, decode_outcome(row[4])) for row in rows[:limit]]
+        rows = [OperationRow(*row) for row in self._fetch(("lock_whole_operations", (tenant, lane, after, limit)))[0]]
+        rows.sort(key=lambda row: (lane_of_operation((row.tenant, row.id), lanes), row.id))
+        return [operation_of(row, decode_outcome(row.outcome)) for row in rows[:limit] if row.outcome is not None]
 
     def baseline(self, lane: int, keys: Sequence[RowKey]) -> Mapping[RowKey, str]:
         """Those of these rows of a lane's baseline that are there."""
@@ -189,7 +190,7 @@ class PostgresRows:
             self._fetch(ROLLBACK)
             return
         if done.baseline or done.baseline_gone:
-            lanes = [ArchivedLane(*row[:6]) for row in self._fetch(("read_archived", ()))[0]]
+            lanes = [archived_of(row) for row in self._fetch(("read_archived", ()))[0]]
             done = with_totals(done, lanes, self._baseline)
         for part in _parts([self._entry_row(row, entry) for row, entry in done.entries]):
             self._fetch(("rewrite_entries", (*columns(part, 5 + len(WHOLE)), len(part), True)))
@@ -254,7 +255,8 @@ class PostgresRows:
         seals: dict[tuple[int, int], Seal] = {}
         for part in _parts([*done.entries, *done.archived]):
             keys = ([row.lane for row, _ in part], [row.seq for row, _ in part])
-            seals.update({(row[0], row[1]): seal_of(row) for row in self._fetch(("find_seals_over", keys))[0]})
+            found = map(seal_of, self._fetch(("find_seals_over", keys))[0])
+            seals.update({(seal.lane, seal.first): seal for seal in found})
 
         def find(row: JournalRow) -> Seal | None:
             return next(

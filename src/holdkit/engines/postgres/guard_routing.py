@@ -34,7 +34,7 @@ from ..port import AddLate, Applied, BatchRejected, GuardStats, NeedsThread
 from .database import BatchOptions, Database
 from .driver import Row, Steps
 from .failures import ID_TAKEN, ConnectionFailed, NotReplicated, StatementFailed
-from .guarded_batch import NOTHING_PASSED, CallRow, GuardedBatch, GuardedCall, GuardedResult
+from .guarded_batch import NOTHING_PASSED, GuardedBatch, GuardedCall, GuardedResult
 from .notifications import Notifier
 from .savepoints import SavepointCall, statement_error
 from .script import RetryState, ScriptResult
@@ -226,16 +226,16 @@ class Guards:
                 raise statement_error(failed) from failed
             self.refused(batch, failed)
             return None
-        row = CallRow(*answer)
+        miss, clock, slot, fence, *columns_before = answer
         self._count(batch)
         if batch.ends:
-            self._learn_ends(1, row.miss is None)
-        if row.miss is None:
+            self._learn_ends(1, miss is None)
+        if miss is None:
             self._passed += 1
-            return ScriptResult([[guarded.outcome(row)]], {}, True, row.clock, [[None]])
-        self._misses[row.miss] += 1
+            return ScriptResult([[guarded.outcome(slot, fence, columns_before)]], {}, True, clock, [[None]])
+        self._misses[miss] += 1
         for key in batch.pools:
-            self._pause_for(key, PAUSE_SECONDS.get(row.miss, 0.0))
+            self._pause_for(key, PAUSE_SECONDS.get(miss, 0.0))
         return None
 
     def _expect_due(self, key: Key) -> None:

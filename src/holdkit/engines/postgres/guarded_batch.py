@@ -50,7 +50,8 @@ from ..port import Applied
 from .compact_entries import EXPIRY_BODY, CompactBody, encode_body
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, Row, Statement
-from .rows import Columns, checksum, columns, reference_checksum, whole_leg
+from .encoding import checksum
+from .rows import Columns, columns, reference_checksum, whole_leg
 
 MAX_RETURNED_LEGS: Final = 100
 """Due legs of a pool that a guarded batch returns; a pool with more takes the ordinary way."""
@@ -208,10 +209,10 @@ class GuardedBatch(Struct):
     def read(self, answers: Sequence[list[Row]]) -> GuardedResult:
         """Return what the server made of it, by the answers to its statements."""
         *_, rows, _ = answers
-        return self._read_one_pool(rows[0]) if self.places_on_one_pool else self._read_several(rows)
+        return self._read_one_pool(rows) if self.places_on_one_pool else self._read_several(rows)
 
-    def _read_one_pool(self, row: Row) -> GuardedResult:
-        _, miss, count, clock, slot, fence, before, _ = row
+    def _read_one_pool(self, rows: Sequence[Row]) -> GuardedResult:
+        ((_, miss, count, clock, slot, fence, before, _),) = rows
         ((key, lane),) = self.pools.items()
         assert self.columns is not None
         places = zip(self.commands, self.indexes, self.columns.owner_hash, self.columns.metadata, strict=True)
@@ -226,33 +227,24 @@ class GuardedBatch(Struct):
         (_, _, clock, _, _, _, _, _, _, returned, misses, *_), *moved = rows
         passed: dict[int, Passed] = {}
         pools: set[str] = set()
-        for row in map(MovedRow._make, moved):
-            command, owner_hash = self.commands[row.n - 1], self.columns.owner_hash[row.n - 1]
-            pools.add(row.pool)
-            if type(command) is PlaceHold:
-                outcome = granted(command, owner_hash, self.columns.metadata[row.n - 1], row.slot, row.fence)
-                lane = self.pools[command.tenant, row.pool]
+        for _, n, slot, seq, _, fence, *columns_before in moved:
+            before = EndedColumns._make(columns_before)
+            command, owner_hash = self.commands[n - 1], self.columns.owner_hash[n - 1]
+            pools.add(before.pool)
+            if isinstance(command, PlaceHold):
+                outcome = granted(command, owner_hash, self.columns.metadata[n - 1], slot, fence)
             else:
-                outcome = ended(command, _hold_before(command, owner_hash, row), row.slot)
-                lane = self.columns.lane[row.n - 1]
-            passed[self.indexes[row.n - 1]] = Passed(outcome, Position(lane, row.seq))
+                outcome = ended(command, _hold_before(command, owner_hash, fence, before), slot)
+            passed[self.indexes[n - 1]] = Passed(outcome, Position(self.columns.lane[n - 1], seq))
         causes = {(tenant, pool): cause for tenant, pool, cause in _parsed(misses)}
         return GuardedResult(passed, clock, causes, returned, len(pools))
 
 
-class MovedRow(NamedTuple):
-    """What `guard_moves` returns of a command that passed."""
+class EndedColumns(NamedTuple):
+    """What the server says of a hold that it has ended: its columns as they were before. Of a hold that it has placed, only the pool."""
 
-    is_answer: int
-    n: int
-    """Which command of the batch, from 1."""
-    slot: Slot
-    seq: int
-    kind: int
-    fence: int
     units: int
     held_at: Slot
-    """Of an end, as are all the columns behind it but the pool."""
     deadline: Slot | None
     version: int
     pool: str
@@ -260,24 +252,6 @@ class MovedRow(NamedTuple):
     actor: str | None
     correlation_id: str | None
     metadata: str | None
-
-
-class CallRow(NamedTuple):
-    """What the functions return; `guard_place` returns the first four columns."""
-
-    miss: str | None
-    clock: Slot
-    slot: Slot
-    fence: int
-    pool: str = ""
-    units: int = 0
-    held_at: Slot = 0
-    deadline: Slot | None = None
-    entity: str | None = None
-    actor: str | None = None
-    correlation_id: str | None = None
-    metadata: str | None = None
-    version: int = 0
 
 
 class GuardedCall:
@@ -312,18 +286,19 @@ class GuardedCall:
                 fingerprint, op_crc,
             )  # fmt: skip
 
-    def outcome(self, row: CallRow) -> Done:
+    def outcome(self, slot: Slot, fence: int, columns_before: Sequence[Any]) -> Done:
         """Return the answer to a command that passed."""
         command, sent = self._command, self._columns
         if isinstance(command, PlaceHold):
-            return granted(command, sent.owner_hash, sent.metadata, row.slot, row.fence)
-        return ended(command, _hold_before(command, sent.owner_hash, row), row.slot)
+            return granted(command, sent.owner_hash, sent.metadata, slot, fence)
+        before = EndedColumns._make(columns_before)
+        return ended(command, _hold_before(command, sent.owner_hash, fence, before), slot)
 
 
-def _hold_before(command: Ending, owner_hash: str, row: MovedRow | CallRow) -> StoredHold:
+def _hold_before(command: Ending, owner_hash: str, fence: int, row: EndedColumns) -> StoredHold:
     """Return the hold that the command has ended, as it was before."""
     return StoredHold(command.tenant, command.id, (HeldLeg(row.pool, row.units, row.units),), owner_hash, held_at=row.held_at,
-                      fence=row.fence, deadline=row.deadline, entity=row.entity, actor=row.actor, metadata=row.metadata,
+                      fence=fence, deadline=row.deadline, entity=row.entity, actor=row.actor, metadata=row.metadata,
                       correlation_id=row.correlation_id, version=row.version)  # fmt: skip
 
 
@@ -371,7 +346,7 @@ def _end_columns(command: Ending, lanes: int) -> CommandColumns:
     )
 
 
-def _body_of(command: PlaceHold | Ending, action: Action, **more: str | None) -> bytes:
+def _body_of(command: PlaceHold | Ending, action: Action, **more: Any) -> bytes:
     """Return the body of the entry (`compact_entries`)."""
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
     return encode_body(CompactBody(action, actor=command.actor, correlation_id=correlation_id, reason=command.reason, op=command.op,

@@ -80,7 +80,7 @@ def as_shown(options: BatchOptions, rows: Sequence[Row]) -> Script[list[StoredHo
             pools = [(hold.tenant, name) for name in hold.pools]
             elsewhere = [pool for pool in pools if lane_of_pool(pool, options.lanes) != home]
             found = (yield from query_one("read_slots", pool_keys(elsewhere, options.lanes))) if elsewhere else []
-            slots[index] = max([slots[index], *(row[0] for row in found if row[0] is not None)])
+            slots[index] = max([slots[index], *(slot for (slot,) in found if slot is not None)])
     return [seen_hold(hold, limits, slot) for hold, slot in zip(holds, slots, strict=True)]
 
 

@@ -62,14 +62,14 @@ class InDoubtCheck(Struct):
         lanes = {lane_of_pool(key, options.lanes) for key in need.pools}
         lanes |= {lane_of_hold(key[1], options.lanes) for key in need.standing}
         rows, _ = yield (("find_prepared", (sorted(lanes),)), ROLLBACK)
-        left = frozenset(row[0] for row in rows)
+        prepared = frozenset(name for (name,) in rows)
         if self.prepared is not None:
-            left &= self.prepared
-            if left and options.wait_for_locks:
+            prepared &= self.prepared
+            if prepared and options.wait_for_locks:
                 raise InDoubt
-            if left:
+            if prepared:
                 self.groups |= missed
-        self.prepared = left
+        self.prepared = prepared
 
 
 def not_found(outcomes: Sequence[Sequence[Outcome]]) -> frozenset[int]:

@@ -124,7 +124,7 @@ def number(reader: Reader) -> None:
 
 
 def _number(reader: Reader) -> None:
-    lanes = [row[0] for row in reader.fetch("has_unnumbered")]
+    lanes = [lane for (lane,) in reader.fetch("has_unnumbered")]
     if reader.options.distributed:
         for lane in lanes:
             reader.connection.run(split_by_lane(number_left_over(lane, reader.options), (lane,), writing=True))
@@ -240,7 +240,7 @@ def read_generation(reader: Reader, _query: ReadGeneration) -> str:
 
 
 def _named(rows: list[Row]) -> str:
-    return digest("/".join(map(str, rows[0]))) if rows else ""
+    return next((digest("/".join(map(str, names))) for names in rows), "")
 
 
 _NOT_TOLD: Final = frozenset({"42501", "42883", "0A000", "55000"})
@@ -249,15 +249,13 @@ _NOT_TOLD: Final = frozenset({"42501", "42883", "0A000", "55000"})
 
 def take_survey(reader: Reader, _: TakeSurvey) -> Survey:
     """How much there is. With distributed tables the workers are asked one after the other, so it is only nearly one moment."""
-    now = reader.connection.fetch("read_clock", (reader.slot,))[0][0]
-    pools, live = (
-        reader.connection.fetch("count_pools")[0][0],
-        reader.connection.fetch("count_live_holds", (now,))[0][0],
-    )
+    fetch = reader.connection.fetch
+    ((now,),) = fetch("read_clock", (reader.slot,))
+    ((pools,),), ((live,),) = fetch("count_pools"), fetch("count_live_holds", (now,))
     left = sum(one.through for one in _archived(reader).values())
     entries = sum(seq for _, seq in reader.fetch("read_heads")) - left
-    oldest, latest = reader.connection.fetch("oldest_due", (now,))[0][0], reader.connection.fetch("latest_slot")[0][0]
-    return Survey(pools, live, entries, oldest, now, latest)
+    ((oldest,),), ((latest,),) = fetch("oldest_due", (now,)), fetch("latest_slot")
+    return Survey(pools=pools, live_holds=live, entries=entries, oldest_due=oldest, now=now, latest=latest)
 
 
 # Counting

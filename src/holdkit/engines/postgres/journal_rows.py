@@ -37,7 +37,8 @@ from ...core.view import View
 from .compact_entries import WHOLE, compact
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, Row, Script, Statement
-from .rows import Columns, checksum, columns, is_id
+from .encoding import checksum
+from .rows import Columns, columns, is_id
 
 _encode: Final = msgspec.json.Encoder().encode
 _POOL_ACTIONS: Final = frozenset(action for action in Action if action.startswith("pool."))
@@ -154,7 +155,9 @@ def _lock_heads(lanes: list[int], options: BatchOptions, first: bool) -> list[St
 
 
 def _write_entries(rows: JournalRows, left: Sequence[Row]) -> list[Statement]:
-    by_lane: dict[int, list[tuple[Any, ...]]] = {lane: [] for lane in sorted({*rows.counts, *(row[0] for row in left)})}
+    by_lane: dict[int, list[tuple[Any, ...]]] = {
+        lane: [] for lane in sorted({*rows.counts, *(lane for lane, *_ in left)})
+    }
     for lane, _, _, _, tenant, subject, body, crc in sorted(left, key=lambda row: row[:4]):
         by_lane[lane].append((tenant, subject, body.encode(), crc))
     for lane, _, *entry in (
@@ -176,8 +179,9 @@ def entry_positions(rows: JournalRows, statements: Sequence[Statement], answers:
     """The position of each entry of the batch; none in a caller's transaction, where they have none yet."""
     for (name, _), heads in zip(statements, answers, strict=False):
         if name.startswith(_NUMBERING):
-            before = {row[0]: row[1] for row in heads}
-            return [Position(row[0], before[row[0]] + row[1]) for row in map(rows.rows.__getitem__, rows.homes)]
+            before = {lane: seq for lane, seq, *_ in heads}
+            homes = map(rows.rows.__getitem__, rows.homes)
+            return [Position(lane, before[lane] + number) for lane, number, *_ in homes]
     return []
 
 
@@ -186,7 +190,7 @@ def positions_of(
 ) -> list[list[Position | None]]:
     """The position beside each outcome: of what the batch wrote, by `numbers` (which entry of the batch, from 1; 0: none); of
     replayed answers, as `find_positions` found it."""
-    known: dict[int, Position] = {row[0]: Position(row[1], row[2]) for row in found}
+    known: dict[int, Position] = {number: Position(lane, seq) for number, lane, seq in found}
     for n, number in enumerate(numbers):
         if number and entries:
             known[n] = entries[number - 1]

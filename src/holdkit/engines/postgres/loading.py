@@ -8,10 +8,11 @@ slow caller's transaction stops only those who want the same pools. Nothing is d
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
+from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ...core.commands import Group
 from ...core.decide import NOTHING_DUE, SweepList
@@ -20,15 +21,14 @@ from ...core.lanes import lane_of_hold, lane_of_pool
 from ...core.line_loading import ToLoad, lines_to_load
 from ...core.model import Key, RecordKey, Slot
 from ...core.needs import Needs, needs, tallies_of
-from ...core.outstanding import TallyKey
 from ...core.view import NOBODY, Counts, DueLeg, FrontOfLine, Loaded, LoadLine
 from ..clocks import steady
 from ..port import AddLate
 from .database import BatchOptions, Database
 from .driver import BEGIN, Row, Script, Statement
 from .known_lines import covers
-from .loaded_rows import LoadedRows
-from .rows import columns, hold_keys, operation_keys, pool_keys, record_keys, tally_keys
+from .loaded_rows import FirstRound, LoadedRows, LoadPlan
+from .rows import columns, hold_keys, pool_keys, record_keys, tally_keys
 from .sweeping import NO_CANDIDATES, SweepCandidates, locked_candidates
 
 
@@ -40,24 +40,19 @@ class SeveralLanes(Exception):
         self.lanes = lanes
 
 
-class LoadedBatch(Struct):
+class LoadedBatch(Struct, kw_only=True):
     """What was loaded for one batch."""
 
     loaded: Loaded
+    first: FirstRound
     swept: SweepList
     due: dict[Key, list[DueLeg]]
-    """Due legs of the pools that commands touch."""
-    found: dict[Key, list[DueLeg]]
-    """Due legs of all pools that were loaded."""
+    """Due legs of the pools that commands touch. (`first` has those of all pools that were loaded.)"""
     stamps: dict[Key, int]
     locked_by_others: set[Key | RecordKey]
     """Pools and records."""
-    version: int
-    """Of the limits that are stored."""
-    synchronous: bool
-    """Whether COMMIT waits for standbys."""
-    unnumbered: bool
-    """Whether entries of callers' transactions wait for their journal numbers, in any lane."""
+    has_unnumbered_entries: bool
+    """Whether entries of callers' transactions may wait for their journal numbers, in any lane."""
     locked_at: float
     """When the pools were locked, by `steady`: as the answer came, so that no wait for a lock counts."""
 
@@ -70,46 +65,62 @@ def load_batch(
     *,
     begun: float | None = None,
 ) -> Script[LoadedBatch]:
-    """Begin the transaction, unless its pools are locked since `begun`; lock and load everything that `need` names. `groups` are those to be decided; None:
-    nothing is decided, so neither lines nor the tallies of these holds are loaded."""
-    rows = LoadedRows({}, {}, {}, {}, {}, {}, [])
-    sweeping = candidates is not NO_CANDIDATES
-    named = sorted(need.pools | candidates.named if sweeping else need.pools)
-    standing = sorted({*need.standing, *candidates.holds, *candidates.retiring})
-    holds = standing if options.assume_new else sorted({*need.holds, *standing})
-    records = sorted(need.records)
-    operations = sorted(need.asked if options.assume_new else need.operations)
-    expected = {} if sweeping else _expected_lines(named, standing, options)
-    named = sorted({*named, *expected}) if expected else named
+    """Begin the transaction, unless its pools are locked since `begun`; lock and load everything that `need` names. `groups` are those to
+    be decided; None: nothing is decided, so neither lines nor the tallies of these holds are loaded."""
+    rows, sweeping = LoadedRows(), candidates is not NO_CANDIDATES
+    plan = _plan(need, candidates, options)
     begin = begin_statements(options) if begun is None else []
-    if options.several_lanes and standing:
-        named = sorted({*named, *(yield from _pools_of(standing, begin, options))})
-        begin, standing = [], []
-    first = _first_statements(named, sorted(need.created), holds, standing, records, operations, need.tallies, options)
-    answers = (yield (*begin, *first, *_front_statements(expected, options)))[len(begin) :]
+    if options.several_lanes and plan.standing:
+        pools = yield from _pools_of(plan.standing, begin, options)
+        plan, begin = structs.replace(plan, pools=sorted({*plan.pools, *pools}), standing=[]), []
+    statements = (*begin, *plan.statements(options), *_front_statements(plan.lines, options))
+    answers = iter((yield statements)[len(begin) :])
     locked_at = steady() if begun is None else begun
-    (earliest, slot), floors, unnumbered, version, synchronous, found = rows.take(
-        answers, bool(records), bool(holds), bool(operations), bool(need.tallies), bool(need.created)
-    )
+    first = rows.load_first_round(plan, answers)
+    slot = first.latest
     yield from _load_answers(rows, slot, options)
     touched = {*need.pools, *rows.pools_of(need.standing, options.limits, slot)}
-    wanted = {*named, *touched, *rows.pools_of({*candidates.holds, *candidates.retiring}, options.limits, slot)}
-    _check_lanes(wanted, holds, options)
-    horizon = yield from _load_later_due(rows, found, earliest, slot, options)
-    due = {pool: legs for pool, legs in found.items() if pool in touched}  # a sweep returns the legs of its holds alone
+    wanted = {*plan.pools, *touched, *rows.pools_of({*candidates.holds, *candidates.retiring}, options.limits, slot)}
+    _check_lanes(wanted, plan.holds, options)
+    horizon = yield from _load_later_due(rows, first, options)
+    due = {
+        pool: legs for pool, legs in first.due.items() if pool in touched
+    }  # a sweep returns the legs of its holds alone
     locked = yield from _find_locked(wanted - rows.pools.keys(), need.records - rows.records.keys(), options)
     locked |= yield from _load_due_holds(rows, due, options)
-    # A caller's transaction that marked a due hold expired may have committed since then: its entry goes first.
-    unnumbered = unnumbered or bool(due) or options.several_lanes
-    counts = (yield from _count(options)) if options.bounded or (records and need.changes_limits) else Counts()
+    counts = (yield from _count(options)) if options.bounded or (plan.records and need.changes_limits) else Counts()
     rows.drop_pools(locked)
     swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options) if sweeping else NOTHING_DUE
-    special = groups is not None and (rows.has_lines or rows.has_accounts or need.accounts or options.lines)
-    front = (expected, answers[len(first) :])
-    line = (yield from _load_lines(rows, groups or (), need, due, swept, locked, options, front)) if special else None
-    loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, defaultdict(list, due).__getitem__, horizon,
-                    options.limits, floors, counts, rows.tallies, line, not options.in_caller_transaction, options.names)  # fmt: skip
-    return LoadedBatch(loaded, swept, due, found, rows.stamps, locked, version, synchronous, unnumbered, locked_at)
+    lines = LoadedLines(None, set())
+    if groups is not None and (rows.has_lines or rows.has_accounts or need.accounts or options.lines):
+        batch = LineBatch(groups, need, due=due, swept=swept, expected=plan.lines, answers=list(answers))
+        lines = yield from _load_lines(rows, batch, options)
+        rows.drop_pools(lines.locked_by_others)
+    loaded = Loaded(slot, 1, pools=rows.pools, holds=rows.holds, operations=rows.operations, records=rows.records, horizon=horizon,
+                    due=defaultdict(list, due).__getitem__, limits=options.limits, fence_floors=first.fence_floors, counts=counts,
+                    tallies=rows.tallies, line=lines.line, may_offer=not options.in_caller_transaction, names=options.names)  # fmt: skip
+    # A caller's transaction that marked a due hold expired may have committed since then: its entry goes first.
+    unnumbered = first.has_unnumbered_entries or bool(due) or options.several_lanes
+    return LoadedBatch(loaded=loaded, first=first, swept=swept, due=due, stamps=rows.stamps, locked_at=locked_at,
+                       locked_by_others=locked | lines.locked_by_others, has_unnumbered_entries=unnumbered)  # fmt: skip
+
+
+def _plan(need: Needs, candidates: SweepCandidates, options: BatchOptions) -> LoadPlan:
+    sweeping = candidates is not NO_CANDIDATES
+    pools = need.pools | candidates.named if sweeping else need.pools
+    standing = sorted({*need.standing, *candidates.holds, *candidates.retiring})
+    in_advance = options.lines if options.wait_for_locks and not sweeping else None
+    lines = in_advance.expected(pools, standing) if in_advance else {}
+    return LoadPlan(
+        pools=sorted({*pools, *lines}),
+        standing=standing,
+        holds=standing if options.assume_new else sorted({*need.holds, *standing}),
+        operations=sorted(need.asked if options.assume_new else need.operations),
+        records=sorted(need.records),
+        tallies=sorted(need.tallies),
+        created=sorted(need.created),
+        lines=lines,
+    )
 
 
 def begin_statements(options: BatchOptions) -> list[Statement]:
@@ -119,13 +130,8 @@ def begin_statements(options: BatchOptions) -> list[Statement]:
 
 def _pools_of(holds: list[Key], begin: list[Statement], options: BatchOptions) -> Script[list[Key]]:
     """The pools of these holds, where a statement has one lane: so that they can be locked in order of lane."""
-    *_, found = yield (*begin, ("find_pools_of_holds", hold_keys(holds, options.lanes)))
-    return [(row[0], row[1]) for row in found]
-
-
-def _expected_lines(named: list[Key], standing: list[Key], options: BatchOptions) -> dict[Key, ToLoad]:
-    """The lines that are loaded in advance."""
-    return options.lines.expected(named, standing) if options.lines and options.wait_for_locks else {}
+    *_, rows = yield (*begin, ("find_pools_of_holds", hold_keys(holds, options.lanes)))
+    return [(tenant, pool) for tenant, pool, *_ in rows]
 
 
 def _check_lanes(pools: Iterable[Key], holds: Iterable[Key], options: BatchOptions) -> None:
@@ -138,77 +144,42 @@ def _check_lanes(pools: Iterable[Key], holds: Iterable[Key], options: BatchOptio
         raise SeveralLanes(found)
 
 
-def _first_statements(
-    named: list[Key],
-    created: list[Key],
-    holds: list[Key],
-    standing: list[Key],
-    records: list[RecordKey],
-    operations: list[Key],
-    tallies: Collection[TallyKey],
-    options: BatchOptions,
-) -> list[Statement]:
-    """Each its own statement: what is read after a lock must be read by a later snapshot than the lock's own."""
-    lanes, waiting = options.lanes, "_waiting" if options.wait_for_locks else ""
-    pools, of_holds = pool_keys(named, lanes), hold_keys(holds, lanes) if holds else []
-    clock = (options.slot, options.limits.max_due + 1)
-    statements: list[Statement] = []
-    if records:
-        statements.append((f"lock_records{waiting}", record_keys(records, lanes)))
-    if standing:
-        theirs = of_holds if standing == holds else hold_keys(standing, lanes)
-        statements.append((f"lock_pools_of_holds{waiting}", (*pools, *theirs)))
-        statements.append(("load_due_of_holds", (*pools, *clock, *theirs)))
-    else:
-        statements.append((f"lock_pools{waiting}", pools))
-        statements.append(("load_due", (*pools, *clock)))
-    if holds:
-        statements.append(("load_holds", of_holds))
-    if operations:
-        statements.append(("load_operations", operation_keys(operations, lanes)))
-    if tallies:
-        statements.append(("load_tallies", tally_keys(sorted(tallies), lanes)))
-    if created:
-        homes = sorted({(lane_of_pool(key, lanes), key[0]) for key in created})
-        statements.append(("load_floors", columns(homes, 2)))
-    return statements
-
-
 def _load_answers(rows: LoadedRows, slot: Slot, options: BatchOptions) -> Script[None]:
     """The entries behind answers that were given before: only a retry needs them, so it costs the others no statement."""
     if not rows.references:
         return
-    asked = [
-        (lane_of_hold(hold, options.lanes), tenant, hold, op, its_slot, n)
-        for n, (tenant, op, _, _, _, its_slot, hold, _) in enumerate(rows.references)
+    entries = [
+        (lane_of_hold(row.hold, options.lanes), row.tenant, row.hold, row.id, row.slot, number)
+        for number, row in enumerate(rows.references)
+        if row.hold is not None
     ]
-    keys = columns(asked, 6)
+    keys = columns(entries, 6)
     archived = [] if options.distributed else [("load_archived_holds", keys)]  # nothing is archived there
     answers = yield (*archived, ("load_answers", keys))
-    rows.take_answers([row for found in answers for row in found], slot)
+    rows.load_answers([row for answer in answers for row in answer], slot)
 
 
 def _find_locked(pools: set[Key], records: set[RecordKey], options: BatchOptions) -> Script[set[Key | RecordKey]]:
     """Which rows exist of those that were not locked: another transaction has them locked, or has just inserted them."""
     if not pools and not records:
         return set()
-    found, others = yield (("find_pools", pool_keys(sorted(pools), options.lanes)),
-                           ("find_records", record_keys(sorted(records), options.lanes)))  # fmt: skip
-    return {*((row[0], row[1]) for row in found), *((row[0], row[1], row[2]) for row in others)}
+    found_pools, found_records = yield (("find_pools", pool_keys(sorted(pools), options.lanes)),
+                                        ("find_records", record_keys(sorted(records), options.lanes)))  # fmt: skip
+    return {*map(tuple, found_pools), *map(tuple, found_records)}
 
 
-def _load_later_due(
-    rows: LoadedRows, found: dict[Key, list[DueLeg]], earliest: Slot, slot: Slot, options: BatchOptions
-) -> Script[Slot]:
-    """A command over several pools is decided at the latest of their slots, which is returned: load what comes due by then, beyond a
-    pool's own."""
-    horizon = max([slot, *(pool.slot for pool in rows.pools.values())])
-    if horizon <= earliest or len(rows.pools) < 2:
+def _load_later_due(rows: LoadedRows, first: FirstRound, options: BatchOptions) -> Script[Slot]:
+    """Return the latest slot of any pool, at which a command over several pools is decided. Add what comes due by then, beyond a pool's
+    own slot, to the due legs."""
+    horizon = max([first.latest, *(pool.slot for pool in rows.pools.values())])
+    if horizon <= first.earliest or len(rows.pools) < 2:
         return horizon
-    (later,) = yield (("load_later_due", (*pool_keys(sorted(rows.pools), options.lanes), earliest, horizon)),)
-    known = {(*pool, *leg) for pool, legs in found.items() for leg in legs}  # of lanes that were asked by a later clock
+    (later,) = yield (("load_later_due", (*pool_keys(sorted(rows.pools), options.lanes), first.earliest, horizon)),)
+    known = {
+        (*pool, *leg) for pool, legs in first.due.items() for leg in legs
+    }  # of lanes that were asked by a later clock
     for tenant, pool, deadline, hold in sorted({*later} - known):
-        found.setdefault((tenant, pool), []).append((deadline, hold))
+        first.due.setdefault((tenant, pool), []).append((deadline, hold))
     return horizon
 
 
@@ -222,8 +193,8 @@ def _load_due_holds(
     if not due:
         return set()
     holds = sorted({(pool[0], hold) for pool, legs in due.items() for _, hold in legs})
-    (found,) = yield (_lock_holds(due, holds, options),)
-    missed = rows.take_locked(holds, found)
+    (locked,) = yield (_lock_holds(due, holds, options),)
+    missed = rows.load_locked(holds, locked)
     return {pool for pool, legs in due.items() if any((pool[0], hold) in missed for _, hold in legs)}
 
 
@@ -232,23 +203,36 @@ def _lock_holds(pools: Iterable[Key], holds: list[Key], options: BatchOptions) -
     return "lock_holds_waiting" if options.wait_for_locks else "lock_holds", hold_keys(holds, options.lanes)
 
 
-def _load_lines(
-    rows: LoadedRows,
-    groups: Sequence[Group],
-    need: Needs,
-    due: dict[Key, list[DueLeg]],
-    swept: SweepList,
-    locked: set[Key | RecordKey],
-    options: BatchOptions,
-    in_advance: tuple[Mapping[Key, ToLoad], Sequence[list[Row]]],
-) -> Script[LoadLine | None]:
-    """The front of each line at these pools, with its holds locked, in one round trip (two where a statement has one lane, because these
-    holds may be in any), or none where it was loaded `in_advance`; and the tallies that move with the holds that may end.
+class LineBatch(NamedTuple):
+    """The batch for which lines are loaded."""
+
+    groups: Sequence[Group]
+    need: Needs
+    due: dict[Key, list[DueLeg]]
+    swept: SweepList
+    expected: Mapping[Key, ToLoad]
+    """The lines that were loaded in advance, by `_front_statements`."""
+    answers: list[list[Row]]
+
+
+class LoadedLines(NamedTuple):
+    """The lines of a batch."""
+
+    line: LoadLine | None
+    """None: nobody waits at any loaded pool."""
+    locked_by_others: set[Key]
+    """Pools whose lines have a hold that another transaction has locked."""
+
+
+def _load_lines(rows: LoadedRows, batch: LineBatch, options: BatchOptions) -> Script[LoadedLines]:
+    """Load the front of each line at these pools, with its holds locked, in one round trip (two where a statement has one lane, because
+    these holds may be in any), or none where it was loaded in advance; and the tallies that move with the holds that may end.
 
     A hold that waits has one leg, so whoever changes it has locked the pool of its line first: these rows are locked by nobody, and what
     is read here stays true until we commit. They are locked all the same, so that this rests on one lock order and not on every writer;
     and since nobody else waits for them, they may come after the holds that are due without another order being possible.
     """
+    groups, need, due, swept, expected, answers = batch
     if options.lines is not None:
         options.lines.learn(rows.pools, rows.holds.values(), groups)
     ending = [hold for key in swept.holds if (hold := rows.holds.get(key)) is not None]
@@ -256,28 +240,27 @@ def _load_lines(
     wanted = lines_to_load(groups, rows.pools, rows.holds, due, options.limits, ending)
     of_accounts = (("load_tallies", tally_keys(sorted(tallies), options.lanes)),) if tallies else ()
     if not wanted:
-        rows.take_tallies((yield of_accounts) if of_accounts else [])
-        return None
+        rows.load_tallies((yield of_accounts) if of_accounts else [])
+        return LoadedLines(None, set())
     keys = sorted(wanted)
-    if covers(in_advance[0], wanted):
-        more = [*in_advance[1], *((yield of_accounts) if of_accounts else [])]
+    if covers(expected, wanted):
+        answers = [*answers, *((yield of_accounts) if of_accounts else [])]
     else:
-        more = yield (*_front_statements(wanted, options), *of_accounts)
-    places = more.pop(0)
-    found = None if options.distributed else more.pop(0)
-    rows.take_tallies(more)
+        answers = yield (*_front_statements(wanted, options), *of_accounts)
+    places = answers.pop(0)
+    of_lines = None if options.distributed else answers.pop(0)
+    rows.load_tallies(answers)
     lines: dict[Key, list[str]] = {key: [] for key in keys}
     for tenant, pool, _, hold in sorted(places, key=itemgetter(2)):
         if (tenant, pool) in lines:
             lines[tenant, pool].append(hold)
     front = {key: FrontOfLine(ids[: wanted[key].limit], len(ids) > wanted[key].limit) for key, ids in lines.items()}
     holds = sorted({(key[0], hold) for key, line in front.items() for hold in line.holds})
-    if holds and found is None:
-        (found,) = yield (_lock_holds(keys, holds, options),)
-    missed = rows.take_locked(holds, found or ())
-    locked |= {key for key, line in front.items() if any((key[0], hold) in missed for hold in line.holds)}
-    rows.drop_pools(locked)
-    return lambda pool: front.get(pool, NOBODY)
+    if holds and of_lines is None:
+        (of_lines,) = yield (_lock_holds(keys, holds, options),)
+    missed = rows.load_locked(holds, of_lines or ())
+    locked = {key for key, line in front.items() if any((key[0], hold) in missed for hold in line.holds)}
+    return LoadedLines(lambda pool: front.get(pool, NOBODY), locked)
 
 
 def _front_statements(wanted: Mapping[Key, ToLoad], options: BatchOptions) -> list[Statement]:
@@ -295,9 +278,12 @@ def _front_statements(wanted: Mapping[Key, ToLoad], options: BatchOptions) -> li
 
 def _count(options: BatchOptions) -> Script[Counts]:
     """How full the limited tables are. Each count is a scan, and others count at the same time: a limit here is not exact."""
-    pools, holds, operations = yield (("count_pools", ()), ("count_live_holds", (options.slot,)),
-                                      ("count_operations", (options.slot,)))  # fmt: skip
-    return Counts(pools[0][0], holds[0][0], operations[0][0])
+    (((pools,),), ((holds,),), ((operations,),)) = yield (
+        ("count_pools", ()),
+        ("count_live_holds", (options.slot,)),
+        ("count_operations", (options.slot,)),
+    )
+    return Counts(pools, holds, operations)
 
 
 def find_skipped(groups: Sequence[Group], batch_rows: LoadedBatch) -> dict[int, str]:

@@ -24,7 +24,8 @@ from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
 from .address import Address, check_schema_name, read_url
 from .connections import PipelineConnection
 from .database import Database, Schema
-from .driver import Row, Sql, notice_text, standby_given_up
+from .driver import Row, notice_text, standby_given_up
+from .encoding import Sql
 from .failures import StatementFailed
 from .opening import check_version, connect, open_connection
 from .rows import record_of
@@ -116,7 +117,7 @@ def _transact(address: Address, lanes: int, limits: Limits, layout: Layout) -> i
             cursor.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
-        version = migrate_through(run, address.shown, lanes, limits, layout, address.schema)
+        version = migrate_through(run, address.shown, lanes, limits, layout, schema=address.schema)
     if standby_given_up(notices):
         raise address.not_replicated()
     return version
@@ -271,6 +272,6 @@ def check_schema(connection: PipelineConnection, address: Address, asked: Limits
         secret = bytes.fromhex(stored["secret"])
     except (KeyError, TypeError, ValueError):
         raise EngineError(f"{address.shown}: its settings lack the secret; restore a backup") from None
-    in_force = StoredLimits(created, record_of(rows[0]) if rows else None, secret=secret, lanes=lanes)
+    in_force = StoredLimits(created, next(map(record_of, rows), None), secret=secret, lanes=lanes)
     check_asked(address.shown, asked, in_force)
     return Schema(texts.get("identity", ""), lanes, in_force, stored.get("distributed") is True, secret)

@@ -151,13 +151,13 @@ class ServerDisk:
         if len(self._address.hosts) > 1:
             return None
         rows = self._read(lambda connection: connection.fetch("local_data_directory"))
-        path = Path(rows[0][0]) if rows else None
+        path = next((Path(folder) for (folder,) in rows), None)
         return path if path is not None and path.is_dir() else None
 
     def data_size(self) -> int:
         """Return the bytes of the whole database."""
-        size: int = self._read(lambda connection: connection.fetch("database_size"))[0][0]
-        return size
+        ((size,),) = self._read(lambda connection: connection.fetch("database_size"))
+        return int(size)
 
 
 # What a done answer survives

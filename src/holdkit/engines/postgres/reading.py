@@ -76,21 +76,22 @@ def with_clock(options: BatchOptions, script: Script[T]) -> Script[tuple[T, Slot
         script.close()
 
 
-def _with_due(row: Row) -> tuple[Pool, DueOnPool]:
-    """A pool, and what is due on it."""
+def _with_due(row: Row) -> tuple[Key, tuple[Pool, DueOnPool]]:
+    """Return a pool and what is due on it, by its key."""
     units, waiting, line_ahead = row[POOL_COLUMNS:]
     due = DueOnPool(units or 0, waiting, line_ahead) if units or waiting or line_ahead else NOTHING_ON_POOL
-    return pool_of(row), due
+    pool = pool_of(row)
+    return pool.key, (pool, due)
 
 
 def _seen(options: BatchOptions, rows: Sequence[Row]) -> Script[dict[Key, Pool]]:
     """Each pool as it shows, due legs counted as returned. The pools above them that are not among these rows are read too."""
-    found = {(row[0], row[1]): _with_due(row) for row in rows}
+    found = dict(map(_with_due, rows))
     above = {(tenant, name) for tenant, pool in found for name in ancestors(pool)} - found.keys()
     others = dict[Key, tuple[Pool, DueOnPool]]()
     if above:
         more = yield from query_one("read_pools_by_id", (options.slot, *pool_keys(sorted(above), options.lanes)))
-        others = {(row[0], row[1]): _with_due(row) for row in more}
+        others = dict(map(_with_due, more))
     known = {**others, **found}
     return {
         key: seen_pool(pool, due, [known[key[0], name] for name in ancestors(key[1]) if (key[0], name) in known])
@@ -138,7 +139,7 @@ def list_pools(options: BatchOptions, query: ListPools) -> Script[list[Pool]]:
 def next_deadline(options: BatchOptions, query: NextDeadline) -> Script[Slot | None]:
     """The first deadline on a pool."""
     rows = yield from query_one("next_deadline", (lane_of_pool(query.key, options.lanes), *query.key))
-    return rows[0][0] if rows else None
+    return next((deadline for (deadline,) in rows), None)
 
 
 def list_usage(options: BatchOptions, query: ListUsage) -> Script[list[AccountUsage]]:
@@ -160,7 +161,7 @@ def find_record(options: BatchOptions, query: FindRecord) -> Script[Record | Non
     """One record."""
     lane = lane_of_record(query.key, options.lanes)
     rows = yield from find_settled(options, lane, "read_record", (lane, *query.key))
-    return record_of(rows[0]) if rows else None
+    return next(map(record_of, rows), None)
 
 
 def list_records(_: BatchOptions, query: ListRecords) -> Script[Page[Record]]:

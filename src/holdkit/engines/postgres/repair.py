@@ -75,8 +75,8 @@ def repair(
         if report.repaired:
             report = Repaired(report.repaired, report.left, tuple(repaired.entries))
             if not dry_run:
-                stamp = connection.fetch("latest_stamp")[0][0] + 1
-                connection.execute((*repair_statements(repaired, limits, lanes, stamp), COMMIT))
+                ((stamp,),) = connection.fetch("latest_stamp")
+                connection.execute((*repair_statements(repaired, limits, lanes, stamp + 1), COMMIT))
     return report
 
 
@@ -89,7 +89,8 @@ def repair_statements(repaired: RepairedRows, limits: Limits, lanes: int, stamp:
     ]
     tallies = [tally_row(key, tally, lanes) for key, tally in repaired.tallies.items() if tally is not None]
     records = [record_row(record, lanes) for record in repaired.records.values() if record is not None]
-    floors = [(lane, *row) for lane in range(lanes) for row in sorted(repaired.fence_floors.items()) if row[1]]
+    known = sorted((tenant, floor) for tenant, floor in repaired.fence_floors.items() if floor)
+    floors = [(lane, *floor) for lane in range(lanes) for floor in known]
     statements: list[Statement] = [
         *_drop("drop_pools", [*repaired.pools], 2),
         *_drop("drop_holds", [*repaired.holds], 2),
@@ -97,7 +98,7 @@ def repair_statements(repaired: RepairedRows, limits: Limits, lanes: int, stamp:
         *_drop("drop_tallies", [*repaired.tallies], 3),
         *_drop("drop_records", [*repaired.records], 3),
         *([("insert_pools", (*columns(pools, NEW_POOL_COLUMNS), stamp, len(pools), True))] if pools else []),
-        *([("rescan_pools", (sorted({row[0] for row in pools}),))] if pools else []),
+        *([("rescan_pools", (sorted({lane for lane, *_ in pools}),))] if pools else []),
         *([("insert_holds", (*columns(holds, NEW_HOLD_COLUMNS), len(holds), True))] if holds else []),
         *([("insert_legs", (*columns(legs, LEG_COLUMNS), len(legs), True))] if legs else []),
         *([("insert_tallies", (*columns(tallies, 6), len(tallies), True))] if tallies else []),
@@ -136,13 +137,13 @@ def import_journal(
     came from."""
     options = BatchOptions(limits, lanes, 0, True, lock_timeout_ms(limits), bounded=bounded(limits))
     with _tables_locked(connection, limits):
-        if any(connection.fetch("is_used")[0]):
+        if any(used for row in connection.fetch("is_used") for used in row):
             raise not_empty(where)
         for chunk in chunks(carried):
             connection.run(_without_begin(_import_chunk(chunk, options)))
         connection.fetch("rescan_pools", (list(range(lanes)),))
-        counted = connection.fetch("count_pools")[0][0], connection.fetch("count_live_holds", (now,))[0][0]
-        check_room(limits, *counted)
+        ((pools,),), ((holds,),) = connection.fetch("count_pools"), connection.fetch("count_live_holds", (now,))
+        check_room(limits, pools, holds)
         if verify:
             with closing(Audit(connection, limits, lanes)) as audit:
                 for difference in audit.differences(now):

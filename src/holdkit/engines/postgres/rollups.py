@@ -24,7 +24,7 @@ class PostgresRollups:
     def load_position(self) -> RollupPosition:
         """How far the journal is counted."""
         rows = self._transactions.read(lambda connection: connection.fetch("load_rollup_position"))
-        return RollupPosition(*rows[0]) if rows else RollupPosition()
+        return next((RollupPosition(*row) for row in rows), RollupPosition())
 
     def store(self, rows: Iterable[RollupRow], position: RollupPosition | None = None) -> bool:
         """Write these rows in one transaction, if the position has the version that was seen."""
@@ -35,7 +35,7 @@ class PostgresRollups:
             if position is None:
                 connection.execute((BEGIN, *stored, COMMIT))
                 return True
-            moved = connection.execute((BEGIN, _moved(position)))[1]
+            _, moved = connection.execute((BEGIN, _moved(position)))
             if not moved:
                 connection.execute((ROLLBACK,))
                 return False
@@ -54,7 +54,7 @@ class PostgresRollups:
         """The last row of one series from the journal before some time."""
         asked = (step, tenant, series, before)
         rows = self._transactions.read(lambda connection: connection.fetch("load_last_rollup", asked))
-        return RollupRow(*rows[0]) if rows else None
+        return next((RollupRow(*row) for row in rows), None)
 
     def prune(self, step: int, before: Slot, limit: int) -> int:
         """Delete rows that begin before some time, the oldest first."""

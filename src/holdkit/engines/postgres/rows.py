@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,7 @@ from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of
 from ...core.model import HeldLeg, Key, Line, Pool, Record, RecordKey, Slot, State, StoredHold
 from ...core.outcomes import Done, Operation, Refusal
 from ...core.outstanding import OpenLeg, Tally, TallyKey
+from .encoding import checksum
 
 Columns = list[Any]
 """One list per column."""
@@ -65,7 +66,7 @@ def pool_of(row: Row) -> Pool:
 
 POOL_COLUMNS: Final = 21
 """How many `pool_of` takes."""
-_LINE: Final = 20
+_LINE: Final = POOL_COLUMNS - 1
 _LINES: Final[dict[str, Line]] = {"strict": "strict", "skip": "skip"}
 """The constants themselves: an encoder leaves out a default only if it is the same object."""
 
@@ -274,16 +275,31 @@ def tally_row(key: TallyKey, tally: Tally, lanes: int) -> Row:
 
 def tally_of(row: Row) -> tuple[TallyKey, Tally]:
     """tenant, pool, account, used, loose."""
-    return (row[0], row[1], row[2]), Tally(row[2], row[3], row[4])
+    tenant, pool, account, used, loose, *_ = row
+    return (tenant, pool, account), Tally(account, used, loose)
 
 
 OPERATION_COLUMNS: Final = 10
 """How many `operation_row` gives."""
 
 
-def operation_of(row: Row, outcome: Done | Refusal) -> Operation:
-    """tenant, id, fingerprint, until."""
-    return Operation(row[0], row[1], row[2], row[3], outcome)
+class OperationRow(NamedTuple):
+    """A stored operation: its outcome, or a reference to the entry of its hold."""
+
+    tenant: str
+    id: str
+    fingerprint: str
+    until: Slot
+    outcome: str | None
+    slot: Slot = 0
+    """Of the entry, as are the next two: its hold, and the token that the answer gave."""
+    hold: str | None = None
+    token: str | None = None
+
+
+def operation_of(row: OperationRow, outcome: Done | Refusal) -> Operation:
+    """Return the operation with its outcome."""
+    return Operation(row.tenant, row.id, row.fingerprint, row.until, outcome)
 
 
 def operation_row(operation: Operation, entries: Sequence[Entry], lanes: int) -> Row:
@@ -327,18 +343,11 @@ def reference_checksum(tenant: str, op: str, fingerprint: str, hold: str, token:
 
 def record_of(row: Row) -> Record:
     """tenant, kind, id, body, version, slot."""
-    return Record(row[0], row[1], row[2], row[3], row[4], row[5])
+    tenant, kind, id, body, version, slot, *_ = row
+    return Record(tenant, kind, id, body, version=version, slot=slot)
 
 
 def record_row(record: Record, lanes: int) -> Row:
     """For `insert_records` and `update_records`."""
     return (lane_of_record(record.key, lanes), record.tenant, record.kind, record.id, record.body, record.version,
             record.slot)  # fmt: skip
-
-
-def checksum(raw: bytes, start: int = 0) -> int:
-    """A CRC-32 as a signed integer: it reveals a row that was changed by hand."""
-    return (zlib.crc32(raw, start) ^ _SIGN) - _SIGN
-
-
-_SIGN: Final = 1 << 31

@@ -205,8 +205,8 @@ class SavepointCall:
         if error.name == "check_transaction" and error.sqlstate in ("42P01", "3F000", "42501"):
             return _other_database()
         if error.name == "check_transaction" and error.sqlstate == "22012":
-            (found,) = yield from self._pipeline.exchange(_WHY)
-            return refusal(found[0], reading=self._reading)
+            ((reasons,),) = yield from self._pipeline.exchange(_WHY)
+            return refusal(reasons, reading=self._reading)
         return Contention(error.name) if error.sqlstate in ID_TAKEN else statement_error(error)
 
     def _has_savepoint(self) -> bool:

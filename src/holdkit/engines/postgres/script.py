@@ -25,6 +25,7 @@ outcomes: its caller runs the script again. `RetryState` remembers between runs 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -143,7 +144,7 @@ def apply_script(
     if growing is not None and begun is not None:
         need, options = needs(groups, options.names), options._replace(slot=growing.database.slot)
     batch_rows = yield from load_batch(need, candidates, options, groups, begun=begun)
-    if batch_rows.version != options.limits.version:
+    if batch_rows.first.limits_version != options.limits.version:
         return (yield from _adopt_limits(options, state))
     view = View(batch_rows.loaded)
     if batch_rows.due:
@@ -165,7 +166,8 @@ def apply_script(
         yield from state.in_doubt.check(groups, missed, options)
         return RUN_AGAIN
     pruning = pruning or bool(need.sweep)
-    result = yield from _write_and_commit(groups, view, batch_rows, options, outcomes, skipped, batch, pruning)
+    decided = Decided(groups=groups, view=view, rows=batch_rows, outcomes=outcomes, skipped=skipped)
+    result = yield from _write_and_commit(decided, options, batch, pruning=pruning)
     return state.with_lines(result, view)
 
 
@@ -198,19 +200,21 @@ def lock_pools(keys: Sequence[Key], lanes: int) -> Script[None]:
 # Writing
 
 
-def _write_and_commit(
-    groups: Sequence[Group],
-    view: View,
-    batch_rows: LoadedBatch,
-    options: BatchOptions,
-    outcomes: list[list[Outcome]],
-    skipped: dict[int, str],
-    batch: int,
-    pruning: bool,
-) -> Script[ScriptResult]:
+class Decided(NamedTuple):
+    """A batch that is decided, and not written yet."""
+
+    groups: Sequence[Group]
+    view: View
+    rows: LoadedBatch
+    outcomes: list[list[Outcome]]
+    skipped: dict[int, str]
+
+
+def _write_and_commit(decided: Decided, options: BatchOptions, batch: int, *, pruning: bool) -> Script[ScriptResult]:
     """Write back and commit. A batch that changed nothing rolls back, unless its answers must be as durable as they claim (ADR 25): it
     answered from a remembered operation, and the lock on that is committed; or COMMIT waits for standbys, and what was read may be on
     none of them yet."""
+    groups, view, batch_rows, outcomes, skipped = decided
     in_caller = options.in_caller_transaction
     leaving = in_caller and not options.distributed and not creates(view)
     statements, rows, wrote = yield from _statements(view, batch_rows, options, batch, strict=leaving or not in_caller)
@@ -229,12 +233,14 @@ def _write_and_commit(
     positions = positions_of(outcomes, view.numbers, entries, answers[len(statements)] if asking else ())
     put_off = groups_put_off(view, groups, outcomes) - skipped.keys() if view.put_off else frozenset()
     locked_at = batch_rows.locked_at if wrote else None
-    return ScriptResult(outcomes, skipped, wrote, view.loaded.slot, positions, put_off, locked_at=locked_at)
+    return ScriptResult(
+        outcomes, skipped, wrote, slot=view.loaded.slot, positions=positions, put_off=put_off, locked_at=locked_at
+    )
 
 
 def proof_of(outcomes: Sequence[Sequence[Outcome]], batch_rows: LoadedBatch) -> tuple[Statement, ...]:
     """What makes COMMIT wait for the standbys, if there are any, in a batch that wrote nothing and answers something."""
-    return (PROVE,) if batch_rows.synchronous and any(outcomes) else ()
+    return (PROVE,) if batch_rows.first.commit_waits_for_standby and any(outcomes) else ()
 
 
 def creates(view: View) -> bool:
@@ -269,7 +275,7 @@ def _statements(
         statements = yield from _trim_holds(statements, limit, options)
     if rows.rows and options.distributed and not options.in_caller_transaction:
         floors = raised_floors(view, options.lanes)
-        statements = yield from number_distributed(statements, floors, rows, batch_rows.unnumbered, options)
+        statements = yield from number_distributed(statements, floors, rows, batch_rows.has_unnumbered_entries, options)
     return (statements if options.names is None else [*statements, *check_erased(view, options, strict)]), rows, wrote
 
 
@@ -290,7 +296,7 @@ def _trim_holds(statements: list[Statement], limit: int, options: BatchOptions) 
 def _check_counts(statements: Sequence[Statement], answers: Sequence[list[Row]]) -> None:
     """In a caller's transaction a wrong row count raises here, not in the statement: its savepoint is rolled back."""
     for (name, parameters), rows in zip(statements, answers, strict=False):
-        if rows and len(rows[0]) == 2 and rows[0][1] != parameters[-2]:
+        if any(len(row) == 2 and row[-1] != parameters[-2] for row in rows[:1]):
             raise Contention(name)
 
 
@@ -301,8 +307,8 @@ def _make_room(need: Needs, options: BatchOptions, state: RetryState, batch: int
     """Where a limited table would overflow with rows that only a sweep can end, sweep first, because callers may not have swept."""
     if not state.counted:
         state.counted = True
-        unended, pools = yield (("count_unended_holds", ()), ("count_pools", ()))
-        over = overflow(options.limits, need, unended[0][0], pools[0][0])
+        ((unended,),), ((pools,),) = yield (("count_unended_holds", ()), ("count_pools", ()))
+        over = overflow(options.limits, need, unended, pools)
         state.sweep_holds, state.pools_over = over.holds, over.pools
     if state.sweep_holds:
         state.sweep_holds = False
@@ -324,8 +330,8 @@ def _make_room(need: Needs, options: BatchOptions, state: RetryState, batch: int
 
 def _retire_first(need: Needs, options: BatchOptions, state: RetryState, batch: int) -> Script[ScriptResult | None]:
     """Where the table of holds is full of ended ones whose units are consumed, the oldest go first."""
-    unended, consumed = yield (("count_unended_holds", ()), ("count_consumed_holds", ()))
-    count = retirements(options.limits, need, unended[0][0], consumed[0][0])
+    ((unended,),), ((consumed,),) = yield (("count_unended_holds", ()), ("count_consumed_holds", ()))
+    count = retirements(options.limits, need, unended, consumed)
     if not count:
         return None
     found = yield from find_candidates(count + len(need.holds), options, 0, table_full=True)
@@ -341,7 +347,7 @@ def _sweep_first(
     candidates: SweepCandidates, options: BatchOptions, state: RetryState, batch: int
 ) -> Script[ScriptResult]:
     batch_rows = yield from load_batch(Needs(set(), set(), set(), set()), candidates, options, ())
-    if batch_rows.version != options.limits.version:
+    if batch_rows.first.limits_version != options.limits.version:
         return (yield from _adopt_limits(options, state))
     view = View(batch_rows.loaded)
     limit = max(1, len(candidates.holds), len(candidates.retiring))

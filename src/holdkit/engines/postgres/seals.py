@@ -22,7 +22,7 @@ class PostgresSeals:
     def last_seals(self) -> dict[int, Seal]:
         """The last seal of each lane."""
         rows = self._transactions.read(lambda connection: connection.fetch("last_seals"))
-        return {row[0]: seal_of(row) for row in rows}
+        return {seal.lane: seal for seal in map(seal_of, rows)}
 
     def read_seals(self, lane: int, after: int, limit: int) -> list[Seal]:
         """Seals behind a number."""
@@ -41,7 +41,8 @@ class PostgresSeals:
 
     def rewrites(self) -> int:
         """How often an erasure has rewritten entries."""
-        return int(self._transactions.read(lambda connection: connection.fetch("read_rewrites"))[0][0])
+        ((rewrites,),) = self._transactions.read(lambda connection: connection.fetch("read_rewrites"))
+        return int(rewrites)
 
     def add_seal(self, seal: Seal, rewrites: int) -> bool:
         """Store a seal, unless there is one that begins with the same entry, or entries were rewritten meanwhile: while the setting
@@ -52,12 +53,12 @@ class PostgresSeals:
             waits: tuple[Statement, ...] = (("set_lock_timeout", (wait_ms,)),)
             if self._database.distributed:
                 waits = (("propagate_settings", ()), (with_lock_timeout(int(wait_ms))[0], ()))
-            *_, found = connection.execute((BEGIN, *waits, ("lock_rewrites", ())))
-            if found[0][0] != rewrites:
+            *_, ((stored_rewrites,),) = connection.execute((BEGIN, *waits, ("lock_rewrites", ())))
+            if stored_rewrites != rewrites:
                 connection.execute((ROLLBACK,))
                 return False
             connection.execute((("add_seal", seal_row(seal)), COMMIT))
             rows = connection.fetch("read_seals", (seal.lane, seal.first - 1, 1))
-            return bool(rows) and seal_of(rows[0]).digest == seal.digest
+            return any(stored.digest == seal.digest for stored in map(seal_of, rows))
 
         return self._transactions.read(work)

@@ -127,7 +127,7 @@ def _with_one_row(sql: Sql) -> Sql:
     found = [columns for columns, _ in _ROWS.findall(sql.text)]
     if not found or len(_ARRAY.findall(sql.text)) != sum([columns.count("[]") for columns in found]):
         return sql
-    text = _ROWS.sub(lambda rows: f"(select {rows[1].replace('[]', '')}){rows[2]}", sql.text)
+    text = _ROWS.sub(lambda match: f"(select {match[1].replace('[]', '')}){match[2]}", sql.text)
     insert = _ONE_INSERT.fullmatch(text)
     form = _sql(f"{sql.name}_one", text if insert is None else insert[1])
     firsts = tuple(int(_NUMBER.findall(columns)[0]) - 1 for columns in found)
@@ -342,4 +342,5 @@ def _merge(form: LaneForm | None, answers: list[list[Row]]) -> list[Row]:
     """The answers of all lanes as one."""
     if form is None or form.count is None:
         return [row for rows in answers for row in rows]
-    return [(1, sum([len(rows) if form.inserts else rows[0][1] for rows in answers]))]
+    counts = [len(rows) if form.inserts else next(count for _, count in rows) for rows in answers]
+    return [(1, sum(counts))]

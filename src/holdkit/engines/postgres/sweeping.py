@@ -75,13 +75,16 @@ def find_candidates(
         (f"find_closed_pools{by}", (slot, count)),
         (f"find_fed_lines{by}", (SKIPPED, FED_LINES if count else 0)),
     )
-    ready = [*empty, *((row[0], row[1], row[2] + retention) for row in rested), *closed]
-    pools = sorted(ready, key=lambda row: (row[2], row[0], row[1]))[:count]
-    found = {(row[0], row[1]): open_pools(row[2], row[3], row[4]) for row in holds}
-    due, more = _portion(found, limit, options.limits.max_due)
-    retiring, left = yield from _find_retiring(f"find_retiring{by}", limit, slot, options, table_full)
-    going = [(row[0], row[1]) for row in pools]
-    return SweepCandidates(due, going, more or left, retiring, table_full, [(row[0], row[1]) for row in lines])
+    ready = [
+        *((since, tenant, pool) for tenant, pool, since in (*empty, *closed)),
+        *((since + retention, tenant, pool) for tenant, pool, since in rested),
+    ]
+    open_holds = {(tenant, hold): open_pools(legs, above, state) for tenant, hold, legs, above, state in holds}
+    due, more_due = _portion(open_holds, limit, options.limits.max_due)
+    retiring, more_retiring = yield from _find_retiring(f"find_retiring{by}", limit, slot, options, table_full)
+    going = [(tenant, pool) for _, tenant, pool in sorted(ready)[:count]]
+    more = more_due or more_retiring
+    return SweepCandidates(due, going, more, retiring, table_full, lines=[(tenant, pool) for tenant, pool in lines])
 
 
 def _find_retiring(
@@ -93,11 +96,13 @@ def _find_retiring(
     clocks = [(MAX_SLOT, 0) if table_full else (slot, span) for span in spans]
     answers = yield tuple((name, (*clock, int(rule), limit + 1)) for rule, clock in zip(rules, clocks, strict=True))
     rows = sorted(
-        (row[3] + span, row[1], row[0], row[2]) for span, answer in zip(spans, answers, strict=True) for row in answer
+        (since + span, hold, tenant, pools)
+        for span, answer in zip(spans, answers, strict=True)
+        for tenant, hold, pools, since in answer
     )
-    found = {(tenant, hold): split_pools(pools) for _, hold, tenant, pools in rows}
+    ended_holds = {(tenant, hold): split_pools(pools) for _, hold, tenant, pools in rows}
     # to make room, as many as it takes: those that the batch names are removed from these later
-    return _portion(found, limit, MAX_SLOT if table_full else options.limits.max_due)
+    return _portion(ended_holds, limit, MAX_SLOT if table_full else options.limits.max_due)
 
 
 def _portion(found: dict[Key, tuple[str, ...]], limit: int, max_legs: int) -> tuple[dict[Key, tuple[str, ...]], bool]:
@@ -112,7 +117,7 @@ def find_candidates_and_stale_lanes(
     candidates = yield from find_candidates(limit, options)
     answers = yield (("find_stale_lanes", (now, STALE_LANES)),
                      ("find_retired_lanes", (retired_until(options.limits, now), STALE_LANES)))  # fmt: skip
-    return candidates, {row[0] for rows in answers for row in rows}
+    return candidates, {lane for rows in answers for (lane,) in rows}
 
 
 def locked_candidates(

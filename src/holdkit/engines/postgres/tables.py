@@ -45,14 +45,17 @@ class PostgresTables:
 
     def version(self) -> int:
         """The version that is there; 0: none."""
-        found = self._run(f"select to_regclass('{identifier(self.schema)}.migrations') is not null")
-        return int(self._run(load(self.schema)["schema_version"].text)[0][0]) if found[0][0] else 0
+        ((exists,),) = self._run(f"select to_regclass('{identifier(self.schema)}.migrations') is not null")
+        if not exists:
+            return 0
+        ((version,),) = self._run(load(self.schema)["schema_version"].text)
+        return int(version)
 
     def migrate(self, limits: Limits | None = None, lanes: int = LANES) -> int:
         """Create the tables, or bring them up to date. Waits at most 10 seconds for each lock."""
         before = self._run("select current_setting('lock_timeout')")[0][0]
         self._run("set local lock_timeout = '10s'")
-        version = migrate_through(self._run, self.shown, lanes, limits or Limits(), "one server", self.schema)
+        version = migrate_through(self._run, self.shown, lanes, limits or Limits(), "one server", schema=self.schema)
         self._run(f"select set_config('lock_timeout', '{before}', true)")
         return version
 
@@ -63,7 +66,7 @@ class PostgresTables:
     def empty(self) -> None:
         """Remove every pool, hold and entry. Followers find another journal. The limits are again those of the creation."""
         found = self._run(f"select tablename from pg_catalog.pg_tables where schemaname = '{self.schema}'")
-        names = our_names() & {row[0] for row in found}
+        names = our_names() & {name for (name,) in found}
         if not names >= KEPT:
             raise EngineError(f"{self.shown} has no tables of ours")
         rows = ", ".join(f"{identifier(self.schema)}.{name}" for name in sorted(names - KEPT))
@@ -86,7 +89,7 @@ class PostgresTables:
             "select c.relname from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace "
             f"where n.nspname = '{self.schema}' and c.relkind in ('r', 'p', 'v', 'm', 'f') order by 1"
         )
-        others = [row[0] for row in found if row[0] not in our_names()]
+        others = [name for (name,) in found if name not in our_names()]
         if others:
             raise EngineError(
                 f"{self.shown} also has {', '.join(others[:10])}, not of ours, and would be removed with all that is in it. "

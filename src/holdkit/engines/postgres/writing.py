@@ -7,7 +7,9 @@ the entries get their numbers. Nothing is decided or read here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from msgspec import Struct
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.limits import LIMITS_KEY
@@ -46,8 +48,8 @@ def write_back(
     `strict` a statement raises if it does not write as many rows as it should."""
     stamp = max([view.loaded.slot, *(one + 1 for one in batch_rows.stamps.values())])
     statements: list[Statement] = []
-    pools = _pools(view, batch_rows, options.lanes) if view.pools.changed else NO_POOLS
-    holds = _holds(view, options.lanes) if view.holds.changed else NO_HOLDS
+    pools = _pools(view, batch_rows, options.lanes) if view.pools.changed else PoolWrites()
+    holds = _holds(view, options.lanes) if view.holds.changed else HoldWrites()
     fused = not (options.distributed or options.in_caller_transaction)  # which plans anew: there the parts are cheaper
     if fused and pools.plain and holds.placed and not holds.others:
         statements.append(_place_holds(pools, holds, stamp, options.lanes))
@@ -62,7 +64,7 @@ def write_back(
     whole = options.in_caller_transaction or options.distributed
     journal = journal_rows(view.entries, options.lanes, whole=whole)
     if journal.rows and options.in_caller_transaction:
-        statements += _unnumbered(view, journal, batch_rows, options.lanes, stamp, batch)
+        statements += _unnumbered(view, journal, batch_rows, options.lanes, stamp=stamp, batch=batch)
     elif journal.rows and not options.distributed:  # there, `number_distributed` follows
         statements += _numbered(view, journal, batch_rows, options)
     return statements, journal
@@ -76,20 +78,20 @@ UPDATED: Final = 19
 """The columns of a pool that is updated."""
 
 
-class PoolWrites(NamedTuple):
+class PoolWrites(Struct):
     """The rows of pools, by what is done with them."""
 
-    deleted: list[Row]
-    inserted: list[Row]
-    updated: list[Row]
-    versions: list[int]
+    deleted: list[Row] = []
+    inserted: list[Row] = []
+    updated: list[Row] = []
+    versions: list[int] = []
     """Of the updated ones, as they were loaded."""
-    scanned: list[Slot]
+    scanned: list[Slot] = []
     """Up to which slot each of the updated ones has no due leg any more."""
-    wide: list[Key]
+    wide: list[Key] = []
     """Those of the updated ones that have more columns to write than `place_holds` does: of their label, their line or their
     children."""
-    settings: list[Row]
+    settings: list[Row] = []
     """Those of the updated ones whose window ends at another time, that were archived or unarchived, or have another limit."""
     floors: Mapping[str, int] = NO_FLOORS
     """The fence floors as they were loaded, by tenant."""
@@ -118,11 +120,8 @@ class PoolWrites(NamedTuple):
         return [*columns(self.updated, UPDATED)[:width], stamp, self.versions, self.scanned]
 
 
-NO_POOLS = PoolWrites([], [], [], [], [], [], [])
-
-
 def _pools(view: View, batch_rows: LoadedBatch, lanes: int) -> PoolWrites:
-    pools = PoolWrites([], [], [], [], [], [], [], view.loaded.fence_floors)
+    pools = PoolWrites(floors=view.loaded.fence_floors)
     loaded = view.loaded.pools
     for key, pool in sorted(view.pools.changed.items()):
         before = loaded.get(key)
@@ -156,7 +155,7 @@ def _settings(pool: Pool) -> tuple[Slot | None, bool, int | None]:
 def scanned_to(view: View, batch_rows: LoadedBatch, pool: Key) -> Slot:
     """The slot up to which no leg of this pool is outstanding any more, where the next scan for due legs begins: the batch's own,
     if the view has returned every due leg up to it, else just before the first that it has left."""
-    slot, legs, limit = view.loaded.slot, batch_rows.found.get(pool, []), view.limits.max_due
+    slot, legs, limit = view.loaded.slot, batch_rows.first.due.get(pool, []), view.limits.max_due
     left = [deadline for deadline, hold_id in legs if _outstanding(view.holds.get((pool[0], hold_id)), pool[1])]
     if len(legs) > limit:  # not all were loaded: those left have later deadlines than these, or the same
         left.append(legs[limit][0])
@@ -167,17 +166,17 @@ def _outstanding(hold: StoredHold | None, pool: str) -> bool:
     return hold is None or any(name == pool for name, _ in hold.open_legs())  # a hold that was not loaded may be
 
 
-class HoldWrites(NamedTuple):
+class HoldWrites(Struct):
     """The rows of holds and legs, by what is done with them."""
 
-    placed: list[StoredHold]
+    placed: list[StoredHold] = []
     """New holds of one leg, on one pool, for no account: the usual case."""
-    deleted: list[Row]
+    deleted: list[Row] = []
     """Dropped, or replaced by another with the same id."""
-    inserted: list[Row]
-    updated: list[Row]
-    legs_deleted: list[Row]
-    legs_inserted: list[Row]
+    inserted: list[Row] = []
+    updated: list[Row] = []
+    legs_deleted: list[Row] = []
+    legs_inserted: list[Row] = []
 
     @property
     def others(self) -> bool:
@@ -197,15 +196,12 @@ class HoldWrites(NamedTuple):
         ]
 
 
-NO_HOLDS = HoldWrites([], [], [], [], [], [])
-
-
 def _is_plain(hold: StoredHold) -> bool:
     return len(hold.legs) == 1 and hold.account is None and hold.number is None and not hold.above
 
 
 def _holds(view: View, lanes: int) -> HoldWrites:
-    holds = HoldWrites([], [], [], [], [], [])
+    holds = HoldWrites()
     before = view.loaded.holds
     for key, hold in sorted(view.holds.changed.items()):
         was = before.get(key)
@@ -309,11 +305,11 @@ def _numbered(view: View, journal: JournalRows, batch_rows: LoadedBatch, options
     statements: list[Statement] = []
     timeout = options.wait_ms  # a transaction that has a head locked is about to commit
     floors = raised_floors(view, options.lanes)
-    if len(touched) > 1 or batch_rows.unnumbered or floors:
+    if len(touched) > 1 or batch_rows.has_unnumbered_entries or floors:
         statements.append(("lock_heads", (touched, timeout)))
     statements += floors
     entries = (touched, [journal.counts[lane] for lane in touched], *journal.columns)
-    if batch_rows.unnumbered:
+    if batch_rows.has_unnumbered_entries:
         statements.append(("write_journal_with_unnumbered", entries))
     else:
         statements.append(("write_journal", (*entries, timeout)))
@@ -334,7 +330,7 @@ def raised_floors(view: View, lanes: int) -> list[Statement]:
 
 
 def _unnumbered(
-    view: View, journal: JournalRows, batch_rows: LoadedBatch, lanes: int, stamp: int, batch: int
+    view: View, journal: JournalRows, batch_rows: LoadedBatch, lanes: int, *, stamp: int, batch: int
 ) -> list[Statement]:
     """Every pool that an entry touched gets its stamp, so that the next transaction on it takes a higher one."""
     unchanged = sorted(key for key in batch_rows.stamps if key not in view.pools.changed)

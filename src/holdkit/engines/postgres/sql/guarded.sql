@@ -306,6 +306,6 @@ from holdkit.guard_place($1::text, $2::text, $3::bigint, $4::bigint, $5::bigint,
 
 -- name: guard_call_end
 -- The same for a confirm or a release.
-select f.miss, f.clock, f.slot, f.fence, f.pool, f.units, f.held_at, f.deadline, f.entity, f.actor, f.correlation_id, f.metadata, f.version
+select f.miss, f.clock, f.slot, f.fence, f.units, f.held_at, f.deadline, f.version, f.pool, f.entity, f.actor, f.correlation_id, f.metadata
 from holdkit.guard_end($1::text, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::int, $7::text, $8::uuid, $9::boolean, $10::text,
                        $11::text, $12::text, $13::text, $14::text, $15::int, $16::int, $17::text, $18::text, $19::int) f
