@@ -6,7 +6,6 @@ its connection; a smuggled request, which each of these carries, must have no ef
 
 from __future__ import annotations
 
-import contextlib
 import re
 import socket
 from collections.abc import Iterator
@@ -14,148 +13,105 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from tests.support import ambiguous_requests as attacks
 from tests.support.servers import LiveServer, live_server
 from tests.support.threads import PATIENCE, wait_until
-
-FIRST = b"POST /v1/pools HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-CHUNKED = FIRST + b"Transfer-Encoding: chunked\r\n\r\n"
-AMBIGUOUS = {
-    "a length with chunks": FIRST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "chunks with a length": FIRST + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
-    "two lengths": FIRST + b"Content-Length: 0\r\nContent-Length: 5\r\n\r\n",
-    "one length twice": FIRST + b"Content-Length: 0\r\nContent-Length: 0\r\n\r\n",
-    "a list of lengths": FIRST + b"Content-Length: 0, 0\r\n\r\n",
-    "a length with a sign": FIRST + b"Content-Length: +0\r\n\r\n",
-    "a hexadecimal length": FIRST + b"Content-Length: 0x0\r\n\r\n",
-    "an overflowing length": FIRST + b"Content-Length: 18446744073709551616\r\n\r\n",
-    "an empty length": FIRST + b"Content-Length: \r\n\r\n",
-    "a space before the colon": FIRST + b"Content-Length : 0\r\n\r\n",
-    "an unknown coding": FIRST + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
-    "identity": FIRST + b"Transfer-Encoding: identity\r\n\r\n",
-    "two codings": FIRST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-    "chunked is not last": FIRST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
-    "chunked twice": FIRST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-    "a vertical tab": FIRST + b"Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
-    "chunks in HTTP/1.0": CHUNKED.replace(b"HTTP/1.1", b"HTTP/1.0") + b"0\r\n\r\n",
-    "a folded header": FIRST + b"X-A: a\r\n b\r\nContent-Length: 0\r\n\r\n",
-    "a folded coding": FIRST + b"Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n",
-    "bare line feeds": FIRST.replace(b"\r\n", b"\n") + b"Content-Length: 0\n\n",
-    "one bare line feed": FIRST + b"X-A: a\nContent-Length: 0\r\n\r\n",
-    "a bare carriage return": FIRST + b"X-A: a\rContent-Length: 0\r\n\r\n",
-    "a NUL": FIRST + b"X-A: a\0\r\nContent-Length: 0\r\n\r\n",
-    "no colon": FIRST + b"nonsense\r\nContent-Length: 0\r\n\r\n",
-    "no name": FIRST + b": a\r\nContent-Length: 0\r\n\r\n",
-    "a chunk size with 0x": CHUNKED + b"0x0\r\n\r\n0\r\n\r\n",
-    "a negative chunk size": CHUNKED + b"-1\r\n\r\n0\r\n\r\n",
-    "a chunk size with a space": CHUNKED + b"0 \r\n\r\n0\r\n\r\n",
-    "an overflowing chunk size": CHUNKED + b"10000000000000000\r\n\r\n",
-    "a chunk size with a bare line feed": CHUNKED + b"0\n\r\n",
-    "a chunk extension with a bare line feed": CHUNKED + b"0;a\n\r\n",
-    "a chunk that is longer than its size": CHUNKED + b"1\r\nxy\r\n0\r\n\r\n",
-    "a length in a trailer": CHUNKED + b"0\r\nContent-Length: 5\r\n\r\n",
-    "no host": b"GET /livez HTTP/1.1\r\n\r\n",
-    "HTTP/0.9": b"GET /livez\r\n\r\n",
-    "HTTP/2.0": b"GET /livez HTTP/2.0\r\nHost: localhost\r\n\r\n",
-    "HTTP/1.2": b"GET /livez HTTP/1.2\r\nHost: localhost\r\n\r\n",
-    "CONNECT": b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n",
-}
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
     with live_server() as running:
+        with running.client() as http:
+            attacks.make_prey(http)
         yield running
 
 
-def read_all(wire: socket.socket) -> bytes:
-    told = b""
-    with contextlib.suppress(ConnectionResetError):
-        while part := wire.recv(65_536):
-            told += part
-    return told
-
-
 def send(server: LiveServer, *packets: bytes) -> bytes:
-    """What the server answers until it closes the connection."""
+    """Return what the server answers until it closes the connection."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as wire:
-        for packet in packets:
-            with contextlib.suppress(ConnectionError):
-                wire.sendall(packet)
-        return read_all(wire)
+        return attacks.send(wire, packets)
 
 
-def statuses(told: bytes) -> list[bytes]:
-    return re.findall(rb"HTTP/1\.1 (\d{3}) ", told)
-
-
-def smuggled(server: LiveServer, name: str) -> bytes:
-    body = b'{"id": "%s", "total": 1}' % name.encode()
-    return (
-        b"POST /v1/pools HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"
-        b"Content-Length: %d\r\n\r\n%s" % (server.admin.encode(), len(body), body)
-    )
-
-
-def pools(server: LiveServer) -> list[str]:
+def units_taken(server: LiveServer) -> int:
     with server.client() as http:
-        return [pool["id"] for pool in http.get("/v1/pools").json()["items"]]
+        return attacks.units_taken(http)
 
 
-@pytest.mark.parametrize("first", [pytest.param(value, id=name) for name, value in AMBIGUOUS.items()])
-@pytest.mark.parametrize("packets", [1, 2])
-def test_an_ambiguous_request_ends_its_connection(server: LiveServer, first: bytes, packets: int) -> None:
-    second = smuggled(server, "smuggled")
-    told = send(server, first + second) if packets == 1 else send(server, first, second)
-    assert told.startswith(b"HTTP/1.1 400 ") or told == b""  # a reset may overtake the answer
-    assert len(statuses(told)) <= 1
-    if packets == 1:
-        assert b'"reason":"request_malformed"' in told
-        assert b"connection: close" in told
-    assert pools(server) == []
+def test_the_second_request_gets_through_after_a_request_that_is_not_ambiguous() -> None:
+    """The canary of all others."""
+    with live_server() as server:
+        with server.client() as http:
+            attacks.make_prey(http)
+        fine = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        answers = send(server, fine + attacks.second_request(server.admin) + attacks.LAST)
+        assert attacks.statuses(answers) == [b"200", b"201", b"200"]
+        assert units_taken(server) == 1
+
+
+def test_the_corpus_keeps_its_kinds() -> None:
+    assert len(attacks.REFUSED) + len(attacks.hidden("")) >= 130
+
+
+@pytest.mark.parametrize("first", [pytest.param(value, id=name) for name, value in attacks.REFUSED.items()])
+def test_an_ambiguous_request_ends_its_connection(server: LiveServer, first: bytes) -> None:
+    second = attacks.second_request(server.admin)
+    at_once = send(server, first + second)
+    assert attacks.statuses(at_once) == [b"400"] or at_once == b""  # a reset may overtake the answer
+    assert at_once == b"" or (b'"reason":"request_malformed"' in at_once and b"connection: close" in at_once)
+    for packets in ([first, second], [first[:-1], first[-1:] + second]):
+        answers = send(server, *packets)
+        assert attacks.statuses(answers) == [b"400"] or answers == b""
+    assert units_taken(server) == 0
+
+
+@pytest.mark.parametrize("name", attacks.hidden(""))
+def test_a_request_that_hides_another_is_read_as_one(server: LiveServer, name: str) -> None:
+    """A proxy removes headers that its clients may not send, for instance, and does not look at trailers."""
+    first, expected = attacks.hidden(server.admin)[name]
+    half = len(first) // 2
+    for packets in ([first + attacks.LAST], [first, attacks.LAST], [first[:half], first[half:] + attacks.LAST]):
+        assert attacks.statuses(send(server, *packets)) == expected
+    assert units_taken(server) == 0
+
+
+def test_requests_byte_by_byte_are_read_like_others(server: LiveServer) -> None:
+    for name in ("a key in a trailer", "a request in a chunk", "a body after an upgrade to HTTP/2"):
+        first, expected = attacks.hidden(server.admin)[name]
+        answers = send(server, *[first[at : at + 1] for at in range(len(first))], attacks.LAST)
+        assert attacks.statuses(answers) == expected
+    assert units_taken(server) == 0
 
 
 def test_what_follows_a_malformed_request_is_ignored_and_answers_before_it_are_sent(server: LiveServer) -> None:
     fine = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    told = send(server, fine * 3 + AMBIGUOUS["a length with chunks"] + smuggled(server, "smuggled"))
-    assert statuses(told) == [b"200"] * 3
-    assert pools(server) == []
-
-
-def test_a_trailer_is_no_header(server: LiveServer) -> None:
-    """A proxy removes headers that its clients may not send, and does not look at trailers."""
-    body = b'{"id": "trailed", "total": 1}'
-    key = b"Authorization: Bearer %s\r\n" % server.admin.encode()
-    asked = CHUNKED + b"%x\r\n%s\r\n0\r\n%sConnection: close\r\n\r\n" % (len(body), body, key)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as wire:
-        wire.sendall(asked)
-        assert wire.recv(65_536).startswith(b"HTTP/1.1 401 ")
-    assert pools(server) == []
+    malformed = attacks.REFUSED["a length with chunks"]
+    answers = send(server, fine * 3 + malformed + attacks.second_request(server.admin))
+    assert attacks.statuses(answers) == [b"200"] * 3
+    assert units_taken(server) == 0
 
 
 @pytest.mark.parametrize("split", [False, True])
 def test_an_upgrade_is_ignored_and_its_body_is_read(split: bool) -> None:
     """As clients send it that would like HTTP/2. The body must be the request's, and never the next request."""
     with live_server() as server:
-        asked = smuggled(server, "asked")
-        head, body = asked.split(b"\r\n\r\n")
-        head += b"\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__"
-        second = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-        packets = [head + b"\r\n\r\n", body, second] if split else [head + b"\r\n\r\n" + body + second]
-        told = send(server, *packets)
-        assert statuses(told) == [b"201", b"200"]
-        assert pools(server) == ["asked"]
+        with server.client() as http:
+            attacks.make_prey(http)
+        head, body = attacks.second_request(server.admin).split(b"\r\n\r\n")
+        head += b"\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"
+        answers = send(server, *([head, body, attacks.LAST] if split else [head + body + attacks.LAST]))
+        assert attacks.statuses(answers) == [b"201", b"200"]
+        assert units_taken(server) == 1
         answer = httpx.get(f"{server.url}/livez", headers={"Connection": "Upgrade", "Upgrade": "websocket"})
         assert answer.status_code == 200
 
 
 def test_a_malformed_body_ends_the_request_that_waits_for_it(server: LiveServer) -> None:
+    head, _ = attacks.second_request(server.admin).split(b"\r\n\r\n")
+    chunked = re.sub(rb"Content-Length: \d+", b"Transfer-Encoding: chunked", head)
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as wire:
-        wire.sendall(
-            CHUNKED.replace(b"\r\n\r\n", b"\r\nAuthorization: Bearer %s\r\n\r\n" % server.admin.encode()) + b"2\r\n{"
-        )
+        wire.sendall(chunked + b"\r\n\r\n2\r\n{")
         with server.client() as http:
             wait_until(lambda: http.get("/v1/stats").json()["in_work"] == 2)
-            wire.sendall(b"nonsense")
-            assert read_all(wire).startswith(b"HTTP/1.1 400 ")
+            assert attacks.statuses(attacks.send(wire, [b"nonsense"])) == [b"400"]
             wait_until(lambda: http.get("/v1/stats").json()["in_work"] == 1)
-    assert pools(server) == []
+    assert units_taken(server) == 0
