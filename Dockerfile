@@ -17,13 +17,13 @@ RUN useradd --uid 1000 --create-home holdkit && install -d -m 0700 -o holdkit -g
 USER holdkit
 WORKDIR /data
 VOLUME /data
-# Every setting of the server can be given like these (holdkit serve --help-all). A container's own address is not loopback: a proxy
-# in front of it provides TLS, or HOLDKIT_SERVER_CERTIFICATE and HOLDKIT_SERVER_PRIVATE_KEY name PEM files.
+# Every setting of the server can be given like these (holdkit serve --help-all). A container's own address is not loopback: clients
+# must reach it through a proxy, which provides TLS. Publish its port to loopback only, or to the proxy's network.
 ENV HOLDKIT_URL=sqlite:////data/holds.db
 ENV HOLDKIT_SERVER_HOST=0.0.0.0
 ENV HOLDKIT_SERVER_BEHIND_PROXY=true
 EXPOSE 8420
-# It reads the same variables as the server, so it follows the port and TLS.
+# It reads the same variables as the server, so it follows the port, the socket and TLS.
 HEALTHCHECK --interval=10s --timeout=3s CMD holdkit ready
 ENTRYPOINT ["holdkit"]
 CMD ["serve"]

@@ -107,15 +107,12 @@ export interface CommandAnswer {
   facts?: Facts | null;
 }
 
-/** Connections of this process; the last three count since its start. */
+/** Connections of this process; the last two count since its start. */
 export interface Connections {
   open: number;
-  /** Those that would make room for a new one. */
-  idle: number;
   limit: number;
+  /** Answered with 503, because there were too many. */
   refused: number;
-  /** Closed to make room for a new one. */
-  evicted: number;
   /** Closed because their client read nothing. */
   dropped: number;
 }

@@ -54,14 +54,14 @@ class ServeCommand(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as unknown:
-            from ..server.configuration import former
+            from ..server.configuration import advice_on
 
             head = "--no-" if unknown.option_name.startswith("--no-") else "--"
-            setting = former(unknown.option_name.removeprefix(head).replace("-", "_"))
-            if setting is None:
+            name = unknown.option_name.removeprefix(head).replace("-", "_")
+            advice = advice_on(name, lambda setting: setting.flag.replace("--", head, 1))
+            if not advice:
                 raise
-            now = setting.flag.replace("--", head, 1)
-            raise click.UsageError(f"No such option '{unknown.option_name}': it is {now} now.", ctx) from None
+            raise click.UsageError(f"No such option '{unknown.option_name}': {advice}.", ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the settings without a group, and with `--help-all` those of every group, in sections of their own."""
@@ -163,6 +163,7 @@ def serve(target: str | None, url: str | None, in_json: bool, config: str | None
         certificate=chosen.certificate,
         private_key=chosen.private_key,
         behind_proxy=chosen.behind_proxy,
+        uds=chosen.uds,
         started=started,
     )
     return OK
@@ -180,7 +181,7 @@ def serve(target: str | None, url: str | None, in_json: bool, config: str | None
 def ready(config: str | None, timeout: float, in_json: bool) -> int:
     """Ask the server on this machine whether it is ready, for health checks. Fails if it is not.
 
-    Finds the server by the same environment and --config that `holdkit serve` reads: its port, and whether it uses TLS. The
+    Finds the server by the same environment and --config that `holdkit serve` reads: its port or socket, and whether it uses TLS. The
     certificate is not checked, because it need not name this machine.
 
     \b
@@ -195,9 +196,11 @@ def ready(config: str | None, timeout: float, in_json: bool) -> int:
     chosen = configure(file=config, environment=os.environ).configuration
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(chosen.host, chosen.host)
     shown = f"[{host}]" if ":" in host else host
-    address = f"{'http' if chosen.certificate is None else 'https'}://{shown}:{chosen.port}"
+    base = f"{'http' if chosen.certificate is None else 'https'}://{shown}:{chosen.port}"
+    address = base if chosen.uds is None else f"unix:{chosen.uds}"
     try:
-        answer = httpx.get(f"{address}/readyz", timeout=timeout, verify=False, trust_env=False)
+        with httpx.Client(transport=httpx.HTTPTransport(uds=chosen.uds, verify=False), timeout=timeout) as http:
+            answer = http.get(f"{base}/readyz")
     except httpx.HTTPError as failed:
         raise EngineError(f"no answer from {address}: {str(failed) or type(failed).__name__}") from None
     if answer.status_code != httpx.codes.OK:
@@ -246,7 +249,7 @@ def _bounds(settings: Settings) -> Finding:
     raise_file_limit(settings)  # as `serve` does
     bounds = bounds_of(settings)
     says = (
-        f"{bounds.connections:,} connections ({bounds.per_address:,} per address), {bounds.requests:,} requests "
+        f"{bounds.connections:,} connections, {bounds.requests:,} requests "
         f"({bounds.requests_of_tenant:,} per tenant), {bounds.streams:,} streams per process"
     )
     few = settings.connections.max is None and bounds.connections < MOST_CONNECTIONS

@@ -37,7 +37,7 @@ from .openapi import openapi_json
 from .pacing import Pacing
 from .places import PlaceWatch
 from .quotas import Quotas
-from .request import Receive, Request, Scope, Send
+from .request import CLOSE_CONNECTION, Receive, Request, Scope, Send
 from .rollups import Rollups
 from .room import Room, open_room
 from .routing import Table
@@ -272,10 +272,16 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
         if scope["type"] == "http":
-            if self._tracer is None:
-                await dispatch(self, scope, receive, send)
-            else:
-                await dispatch_traced(self, self._tracer, scope, receive, send)
+            try:
+                if self._tracer is None:
+                    await dispatch(self, scope, receive, send)
+                else:
+                    await dispatch_traced(self, self._tracer, scope, receive, send)
+            except asyncio.CancelledError:  # by the server, whose stop has reached its time limit
+                close = scope.get("state", {}).get(CLOSE_CONNECTION)
+                if close is None or self.running is None or not self.running.stopping.is_set():
+                    raise
+                close()  # the client learns that the effect is unknown
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "websocket":

@@ -13,7 +13,6 @@ class Bounds(Struct, frozen=True):
     """How many connections, requests and streams a process has at a time."""
 
     connections: int
-    per_address: int
     requests: int
     requests_of_tenant: int
     streams: int
@@ -28,8 +27,7 @@ def bounds_of(settings: Settings, files: int | None = None) -> Bounds:
     """The bounds in force: those that are set, and for the others what the limit of open `files` (RLIMIT_NOFILE) allows.
 
     connections: files - 256 - pool_size, but at least half of the files, and at most 4,000. requests: three quarters of the
-    connections, so that a client that is one too many still gets a connection, and on it a 503. per_address: half of them.
-    requests_of_tenant: half of the requests."""
+    connections, so that a client that is one too many still gets a connection, and on it a 503. requests_of_tenant: half of the requests."""
     limits, requests = settings.connections, settings.requests
     if files is None:
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -40,7 +38,6 @@ def bounds_of(settings: Settings, files: int | None = None) -> Bounds:
     most_requests = requests.max or max(1, connections * 3 // 4)
     return Bounds(
         connections,
-        limits.max_per_address or max(1, connections // 2),
         most_requests,
         requests.max_of_tenant or max(1, most_requests // 2),
         min(settings.streams.max, max(1, connections // 2)),

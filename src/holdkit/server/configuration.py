@@ -2,13 +2,13 @@
 
 One name serves all of them: the setting `rates.tenant` is the flag `--rates-tenant`, the variable `HOLDKIT_SERVER_RATES_TENANT`,
 and `tenant` in the table `[rates]` of the file. A name that does not exist is an error, otherwise a typo would silently disable a
-limit; the error for a name from before the groups says the new one.
+limit; the error for a name from before the groups says the new one, and the error for a setting that was removed says why.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
 
@@ -30,12 +30,19 @@ class Configuration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Everything that `holdkit serve` can be told: the settings of the application, and where it listens."""
 
     host: Annotated[
-        str, Meta(description="address to listen on; other than loopback needs API keys, and TLS or a proxy")
+        str, Meta(description="address to listen on; other than loopback needs API keys and `behind_proxy`")
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535, description="port to listen on; 0 for any free one")] = 8420
-    certificate: Annotated[str | None, Meta(description="TLS certificate, a PEM file")] = None
-    private_key: Annotated[str | None, Meta(description="TLS private key, a PEM file")] = None
-    behind_proxy: Annotated[bool, Meta(description="a proxy in front of the server provides TLS")] = False
+    uds: Annotated[
+        str | None, Meta(description="path of a Unix socket to listen on, with mode 0660, instead of `host` and `port`")
+    ] = None
+    certificate: Annotated[
+        str | None, Meta(description="TLS certificate for the way between proxy and server, a PEM file")
+    ] = None
+    private_key: Annotated[str | None, Meta(description="private key of the certificate, a PEM file")] = None
+    behind_proxy: Annotated[
+        bool, Meta(description="the server is reached through a proxy only, which provides TLS, on any address")
+    ] = False
 
 
 class Setting(Struct, frozen=True):
@@ -148,8 +155,7 @@ def _from_file(path: Path) -> dict[str, Any]:
         nested = {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
         for full, one in nested.items():
             if full not in SETTINGS:
-                now = former(full)
-                advice = _similar(full) if now is None else f"; it is {now.line} now"
+                advice = _instead_of(full, lambda setting: setting.line)
                 raise invalid("config", "setting_unknown", f"{path}: there is no setting {full}{advice}")
             found[full] = one
     return found
@@ -162,16 +168,22 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
         if variable.startswith(PREFIX) and variable not in _OTHERS:
             if variable not in known:
                 asked = variable.removeprefix(PREFIX).lower()
-                now = former(asked)
-                advice = _similar(asked) if now is None else f"; it is {now.variable} now"
+                advice = _instead_of(asked, lambda setting: setting.variable)
                 raise invalid("environment", "setting_unknown", f"{variable}: there is no setting {asked}{advice}")
             found[known[variable]] = value
     return found
 
 
-def former(name: str) -> Setting | None:
-    """Return the setting that had this name before the groups."""
-    return SETTINGS[FORMER_NAMES[name]] if name in FORMER_NAMES else None
+def advice_on(name: str, spell: Callable[[Setting], str]) -> str:
+    """Return what to use instead of a setting of an earlier release, or nothing if there was none of this name."""
+    if name in FORMER_NAMES:
+        return f"it is {spell(SETTINGS[FORMER_NAMES[name]])} now"
+    return REMOVED.get(name.replace(".", "_"), "")
+
+
+def _instead_of(name: str, spell: Callable[[Setting], str]) -> str:
+    advice = advice_on(name, spell)
+    return f"; {advice}" if advice else _similar(name)
 
 
 def _similar(name: str) -> str:
@@ -219,7 +231,7 @@ def _settings(kind: type[Struct], prefix: str = "") -> Iterator[Setting]:
         yield Setting(prefix + field.name, field.type, field.default, described, secret)
 
 
-_LISTENING: Final = ("host", "port", "certificate", "private_key", "behind_proxy")
+_LISTENING: Final = ("host", "port", "uds", "certificate", "private_key", "behind_proxy")
 SETTINGS: Final = {
     setting.name: setting for setting in sorted(_settings(Configuration), key=lambda one: one.name not in _LISTENING)
 }
@@ -231,17 +243,12 @@ GROUPS: Final[dict[str, str]] = {
 }
 """What each group is about, by its name."""
 FORMER_NAMES: Final = {
-    "certificate_check": "tls.check_every",
-    "hsts": "tls.hsts",
     "trusted_proxies": "proxy.trusted",
     "actor_header": "proxy.actor_header",
     "max_connections": "connections.max",
-    "max_connections_per_address": "connections.max_per_address",
     "keep_alive": "connections.keep_alive",
     "receive_timeout": "connections.receive_timeout",
     "write_timeout": "connections.write_timeout",
-    "handshake_timeout": "connections.handshake_timeout",
-    "max_handshakes": "connections.max_handshakes",
     "max_pipelined": "connections.max_pipelined",
     "max_requests": "requests.max",
     "max_requests_of_tenant": "requests.max_of_tenant",
@@ -293,3 +300,24 @@ FORMER_NAMES: Final = {
     "opentelemetry": "metrics.opentelemetry",
 }
 """Settings by the names that they had before the groups."""
+_BY_PROXY: Final = "the proxy in front of the server does this now: {} (see docs/upgrades.md)"
+_RELOAD: Final = _BY_PROXY.format("`nginx -s reload` after a renewal; Caddy renews certificates itself")
+_HSTS: Final = _BY_PROXY.format(
+    "`add_header Strict-Transport-Security` in nginx, `header Strict-Transport-Security` in Caddy"
+)
+_PER_ADDRESS: Final = _BY_PROXY.format("`limit_conn` in nginx; Caddy has no such bound")
+_HANDSHAKE: Final = _BY_PROXY.format("`client_header_timeout` in nginx, `read_header` of `timeouts` in Caddy")
+_HANDSHAKES: Final = _BY_PROXY.format("`worker_connections` in nginx; Caddy has no such bound")
+REMOVED: Final = {
+    "tls_check_every": _RELOAD,
+    "certificate_check": _RELOAD,
+    "tls_hsts": _HSTS,
+    "hsts": _HSTS,
+    "connections_max_per_address": _PER_ADDRESS,
+    "max_connections_per_address": _PER_ADDRESS,
+    "connections_handshake_timeout": _HANDSHAKE,
+    "handshake_timeout": _HANDSHAKE,
+    "connections_max_handshakes": _HANDSHAKES,
+    "max_handshakes": _HANDSHAKES,
+}
+"""Why a setting of an earlier release is gone, by all its names, with underscores."""

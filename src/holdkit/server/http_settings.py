@@ -1,4 +1,4 @@
-"""The settings of HTTP: TLS, proxy, connections, requests, rates, answers and streams.
+"""The settings of HTTP: proxy, connections, requests, rates, answers and streams.
 
 A description says what the setting is and, of a bound, whether it counts in each server process or in the whole database.
 """
@@ -15,25 +15,6 @@ KIB = 1024
 
 Bytes: TypeAlias = Annotated[int, Meta(ge=1)]
 Positive: TypeAlias = Annotated[float, Meta(gt=0, le=YEAR)]
-
-
-class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """TLS, if the server itself has a certificate."""
-
-    check_every: Annotated[
-        Seconds,
-        Meta(
-            description="seconds between two looks at the certificate's files; changed ones are read anew. 0: only on SIGHUP"
-        ),
-    ] = 10.0
-    hsts: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description="`max-age` in seconds of the Strict-Transport-Security header, sent if the server itself has a "
-            "certificate; 0 sends none",
-        ),
-    ] = 31_536_000
 
 
 class Proxy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,15 +42,8 @@ class Connections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     max: Annotated[
         Count | None,
         Meta(
-            description="open connections per process; if not set: the limit of open files (RLIMIT_NOFILE) without 256 and "
+            description="open connections per process, beyond which a new one is answered with 503; if not set: the limit of open files (RLIMIT_NOFILE) without 256 and "
             "`pool_size`, but at least half of it, and at most 4,000"
-        ),
-    ] = None
-    max_per_address: Annotated[
-        Count | None,
-        Meta(
-            description="open connections per process of one client address (of one /64 network with IPv6); if not set: half of "
-            "`connections.max`, and no limit for loopback addresses and behind a proxy"
         ),
     ] = None
     keep_alive: Annotated[
@@ -92,13 +66,6 @@ class Connections(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             "is closed"
         ),
     ] = 20.0
-    handshake_timeout: Annotated[
-        Positive,
-        Meta(description="seconds within which a TLS client must send its first byte, and then finish its handshake"),
-    ] = 5.0
-    max_handshakes: Annotated[
-        Count, Meta(description="TLS handshakes at a time per process; one more takes the slot of the oldest")
-    ] = 250
     max_pipelined: Annotated[
         Count,
         Meta(

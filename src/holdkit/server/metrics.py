@@ -95,9 +95,9 @@ def _connections(numbers: dict[str, int] | None) -> Iterator[Measure]:
         yield by_label(
             "counter",
             "holdkit_connections_ended",
-            "Connections that the server refused, closed to make room for another, or dropped because their client read nothing.",
+            "Connections that the server refused because there were too many, or dropped because their client read nothing.",
             "why",
-            [(why, numbers[why]) for why in ("refused", "evicted", "dropped")],
+            [(why, numbers[why]) for why in ("refused", "dropped")],
         )
 
 

@@ -1,4 +1,4 @@
-"""The server's settings: those without a group, and a class for each of the 13 groups. `configuration.py` reads them from a file,
+"""The server's settings: those without a group, and a class for each of the 12 groups. `configuration.py` reads them from a file,
 the environment and flags. `holdkit.Limits` has the limits of the data.
 
 A description says what the setting is and, of a bound, whether it counts in each server process or in the whole database.
@@ -12,12 +12,12 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from ..engines.doctor import MIN_FREE
-from .http_settings import Answers, Bytes, Connections, Proxy, Rates, Requests, Streams, Tls
+from .http_settings import Answers, Bytes, Connections, Proxy, Rates, Requests, Streams
 from .webhook_settings import Count, Seconds, Webhooks
 
 __all__ = [
     "Answers", "Connections", "Jobs", "Journal", "Metrics", "Proxy", "Rates", "Requests", "Settings", "Streams", "Tenants",
-    "Tls", "Upkeep", "Webhooks",
+    "Upkeep", "Webhooks",
 ]  # fmt: skip
 
 SECRET: Final = "secret"
@@ -162,7 +162,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "turns to other servers; then the server stops"
         ),
     ] = 0.0
-    tls: Tls = Tls()
     proxy: Proxy = Proxy()
     connections: Connections = Connections()
     requests: Requests = Requests()

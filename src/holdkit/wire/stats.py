@@ -102,15 +102,12 @@ class Deliveries(Struct):
 
 
 class Connections(Struct):
-    """Connections of this process; the last three count since its start."""
+    """Connections of this process; the last two count since its start."""
 
     open: int
-    idle: int
-    """Those that would make room for a new one."""
     limit: int
     refused: int
-    evicted: int
-    """Closed to make room for a new one."""
+    """Answered with 503, because there were too many."""
     dropped: int
     """Closed because their client read nothing."""
 

@@ -13,8 +13,16 @@ from holdkit.cli.documents import DoctorDocument
 from holdkit.errors import InvalidRequest
 from holdkit.server import Settings
 from holdkit.server.bounds import bounds_of, raise_file_limit
-from holdkit.server.configuration import FORMER_NAMES, GROUPS, SETTINGS, Configuration, configure, written
-from holdkit.server.settings import Rates, Requests, Tls
+from holdkit.server.configuration import (
+    FORMER_NAMES,
+    GROUPS,
+    REMOVED,
+    SETTINGS,
+    Configuration,
+    configure,
+    written,
+)
+from holdkit.server.settings import Proxy, Rates, Requests
 from holdkit.wire.pools import PoolNow
 from tests.support.command_line import run, told
 from tests.support.servers import live_server
@@ -30,22 +38,22 @@ def leaves(value: msgspec.Struct, prefix: str = "") -> list[str]:
 
 
 PLAIN = (
-    "host", "port", "certificate", "private_key", "behind_proxy", "open", "schema", "pool_size", "notify_url", "drain",
+    "host", "port", "uds", "certificate", "private_key", "behind_proxy", "open", "schema", "pool_size", "notify_url", "drain",
 )  # fmt: skip
 TABLES = (
-    "tls", "proxy", "connections", "requests", "rates", "answers", "streams", "tenants", "journal", "upkeep", "jobs",
+    "proxy", "connections", "requests", "rates", "answers", "streams", "tenants", "journal", "upkeep", "jobs",
     "metrics", "webhooks",
 )  # fmt: skip
 LEAST = {
     "0 0 -1": """port drain requests.body_timeout requests.timeout requests.stop_timeout connections.receive_timeout rates.refusal_delay
         rates.pace streams.timeout streams.summary_every upkeep.sweep_every upkeep.rollup_every upkeep.usage_every upkeep.key_refresh
-        journal.seal_after journal.min_free jobs.timeout jobs.retention tls.check_every tls.hsts webhooks.pauses webhooks.seconds
+        journal.seal_after journal.min_free jobs.timeout jobs.retention webhooks.pauses webhooks.seconds
         webhooks.lookup_timeout webhooks.connect_timeout webhooks.send_timeout webhooks.log_every""",
-    "above 0.5 0": """connections.write_timeout connections.keep_alive connections.handshake_timeout rates.key rates.tenant
+    "above 0.5 0": """connections.write_timeout connections.keep_alive rates.key rates.tenant
         streams.ping_every tenants.table_share""",
     "1 1 0": """requests.max_body requests.max_depth requests.max_headers requests.max_query requests.max_batch requests.max
         requests.max_of_tenant requests.max_touched_legs answers.page_bytes answers.max_bytes answers.journal_scan
-        connections.max connections.max_per_address connections.max_handshakes connections.max_pipelined rates.key_burst
+        connections.max connections.max_pipelined rates.key_burst
         rates.tenant_burst rates.tenant_bytes rates.tenant_bytes_burst rates.costly rates.max_costly streams.max streams.max_feeds
         tenants.max_keys tenants.quota_bytes tenants.quota_rows jobs.max webhooks.attempts webhooks.tenant_attempts
         webhooks.receiver_attempts webhooks.lookup_threads webhooks.tenant_lookup_threads webhooks.tenant_hooks webhooks.max_parked
@@ -69,10 +77,10 @@ def test_every_setting_is_plain_or_in_exactly_one_group() -> None:
     classes = {table: type(getattr(Configuration(), table)) for table in TABLES}
     assert [cls.__name__ for cls in classes.values()] == [table.capitalize() for table in TABLES]
     fields = [f"{table}.{field}" for table, cls in classes.items() for field in cls.__struct_fields__]
-    assert len(fields) == len(set(fields)) == 78
+    assert len(fields) == len(set(fields)) == 73
     assert set(SETTINGS) == {*PLAIN, *fields}
-    settings = Settings(tls=Tls(hsts=1), rates=Rates(tenant=2.0))
-    assert (settings.tls.hsts, settings.rates.tenant, settings.requests) == (1, 2.0, Requests())
+    settings = Settings(proxy=Proxy(actor_header="x"), rates=Rates(tenant=2.0))
+    assert (settings.proxy.actor_header, settings.rates.tenant, settings.requests) == ("x", 2.0, Requests())
 
 
 def test_every_number_has_its_bounds() -> None:
@@ -89,13 +97,22 @@ def test_every_number_has_its_bounds() -> None:
         with pytest.raises(InvalidRequest, match="<= "):
             configure({name: str(most + 1)}, environment={})
     words = [name for name, setting in SETTINGS.items() if isinstance(setting.default, (bool, str, frozenset))]
-    texts = ["certificate", "private_key", "schema", "notify_url", "proxy.trusted", "metrics.pools", "journal.seal_key"]
+    texts = [
+        "uds",
+        "certificate",
+        "private_key",
+        "schema",
+        "notify_url",
+        "proxy.trusted",
+        "metrics.pools",
+        "journal.seal_key",
+    ]
     texts += ["journal.seal_anchor", "journal.archive", "webhooks.state"]
     assert sorted([*bounded, *words, *texts]) == sorted(SETTINGS)
 
 
 def test_every_former_name_says_the_new_one(tmp_path: Path) -> None:
-    assert len(FORMER_NAMES) == len(set(FORMER_NAMES.values())) == 60
+    assert len(FORMER_NAMES) == len(set(FORMER_NAMES.values())) == 55
     in_groups = {name for name, setting in SETTINGS.items() if setting.group not in ("", "webhooks")}
     assert set(FORMER_NAMES.values()) == in_groups
     assert FORMER_NAMES.keys().isdisjoint({*SETTINGS, *GROUPS})
@@ -115,6 +132,37 @@ def test_every_former_name_says_the_new_one(tmp_path: Path) -> None:
             message = run("serve", given, code=2).err
             assert f"No such option '{given}': it is {wanted} now." in " ".join(message.split())
     assert "No such option" in run("serve", "--nothing", "1", code=2).err
+
+
+DIRECTIVES = {
+    ("tls.check_every", "certificate_check"): "`nginx -s reload` after a renewal; Caddy renews certificates itself",
+    ("tls.hsts", "hsts"): "`add_header Strict-Transport-Security` in nginx, `header Strict-Transport-Security` in Caddy",
+    ("connections.max_per_address", "max_connections_per_address"): "`limit_conn` in nginx; Caddy has no such bound",
+    ("connections.handshake_timeout", "handshake_timeout"): "`client_header_timeout` in nginx, `read_header` of `timeouts` in Caddy",
+    ("connections.max_handshakes", "max_handshakes"): "`worker_connections` in nginx; Caddy has no such bound",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("names", DIRECTIVES)
+def test_a_setting_that_is_the_proxys_now_stops_the_start_with_its_directive(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    says = f"the proxy in front of the server does this now: {DIRECTIVES[names]} (see docs/upgrades.md)"
+    assert {name.replace(".", "_") for names in DIRECTIVES for name in names} <= set(REMOVED)
+    file = tmp_path / "holdkit.toml"
+    for name in names:
+        plain = name.replace(".", "_")
+        table, _, key = name.rpartition(".")
+        file.write_text(f"[{table}]\n{key} = 1\n" if table else f"{key} = 1\n")
+        with pytest.raises(InvalidRequest) as refused:
+            configure(file=file, environment={})
+        assert str(refused.value).endswith(f"there is no setting {name}; {says}")
+        with pytest.raises(InvalidRequest) as refused:
+            configure(environment={f"HOLDKIT_SERVER_{plain}".upper(): "1"})
+        assert str(refused.value).endswith(f"there is no setting {plain}; {says}")
+        flag = f"--{plain}".replace("_", "-")
+        message = run("serve", f"--config={tmp_path / 'none'}", flag, "1", code=2).err
+        assert f"No such option '{flag}': {says}." in " ".join(message.split())
 
 
 def test_every_field_is_a_setting_with_a_description_and_a_name_of_its_own() -> None:
@@ -255,7 +303,7 @@ def test_serve_lists_every_setting_and_refuses_a_bad_one(tmp_path: Path) -> None
     assert [line for line in everything.splitlines() if line.startswith("[")] == heads
     flags = [line.split()[0] for line in plain.splitlines() if line.startswith("  --")]
     assert [one.name for one in SETTINGS.values() if one.flag in flags] == list(PLAIN)
-    assert plain.endswith("\n\n78 more in 13 groups: holdkit serve --help-all, docs/operating.md\n")
+    assert plain.endswith("\n\n73 more in 12 groups: holdkit serve --help-all, docs/operating.md\n")
     assert "more in" not in everything
     refused = run("serve", f"sqlite:///{tmp_path}/holds.db", "--requests-max-body", "none", code=2)
     assert "--requests-max-body = 'none'" in refused.err

@@ -1,6 +1,7 @@
-"""Connections under attack: readers that take nothing, silent and idle sockets, too many of them, too few descriptors.
+"""Connections under attack: readers that take nothing, clients that fall silent, too many of either, endless heads and pipelines.
 
-Each attack was seen to succeed against the server without the bound that it names; the bounds are made small.
+Each attack was seen to succeed against the server without the bound that it names; the bounds are made small. What a proxy bounds
+in front of the server, `tests/integration/proxies` attacks.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any
 import httpx
 import pytest
 
-from holdkit.server import Settings, protocol
+from holdkit.server import Settings
 from holdkit.server.bounds import bounds_of, raise_file_limit
+from holdkit.server.guard import Guard
 from holdkit.server.settings import Connections, Requests, Upkeep
 from holdkit.server.static import FOLDER
 from tests.support.certificates import MadeCertificate
@@ -33,10 +35,7 @@ SLOW = b"POST /v1/pools HTTP/1.1\r\nHost: localhost\r\nContent-Type: application
 
 
 def begin_slow_requests(server: LiveServer, wires: list[socket.socket]) -> None:
-    """Send on each connection a request whose body never ends, and wait until the server reads the bodies.
-
-    Until then a connection is idle, and gives its place to the next newcomer.
-    """
+    """Send on each connection a request whose body never ends, and wait until the server reads the bodies."""
     asked = SLOW % f"Authorization: Bearer {server.admin}\r\nExpect: 100-continue\r\n".encode()
     for wire in wires:
         wire.sendall(asked)
@@ -117,9 +116,7 @@ def test_without_a_write_timeout_they_lock_everybody_out() -> None:
             for wire in readers:
                 wire.sendall(asked)
             for wire in readers:
-                assert wire.recv(1, socket.MSG_PEEK), (
-                    "its answer has begun: until then it is idle, and a newcomer takes its place"
-                )
+                assert wire.recv(1, socket.MSG_PEEK)
             wait_until(lambda: not is_live(server))
         wait_until(lambda: is_live(server))
 
@@ -137,50 +134,69 @@ def test_a_client_that_reads_slowly_gets_everything() -> None:
         assert got.endswith(ASSET.read_bytes())
 
 
-def test_silent_tls_clients_count_cost_little_and_are_closed(tmp_path: Path) -> None:
-    made = MadeCertificate(tmp_path)
-    bounds = settings(Connections(max=150, max_handshakes=2, handshake_timeout=0.5))
-    with live_server(settings=bounds, **made.options) as server:
-        assert is_live(server, made.trusted())
-        before = resident()
-        with sockets(server.port, 300) as silent, sockets(server.port, 10) as begun:
-            for wire in begun:
-                wire.sendall(b"\x16\x03\x01")  # a handshake that goes no further
-            assert is_live(server, made.trusted()), "idle sockets lock nobody out"
-            grown = resident() - before  # all that came before the newcomer are accepted now
-            assert grown < 16 << 20, f"{grown >> 20} MiB"
-            assert sum(is_closed(wire) for wire in silent) >= 150, "they count before their handshake"
-            for wire in (*silent, *begun):
-                wait_until(lambda wire=wire: is_closed(wire))  # type: ignore[misc]
-        assert is_live(server, made.trusted())
-
-
-def resident() -> int:
-    """Bytes of this process in memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
 @pytest.mark.parametrize(
     "payload",
-    [b"", LIVE, LIVE[:-2], SLOW % b""],
-    ids=["silent", "between two requests", "an unfinished head", "a body that nobody waits for"],
+    [b"", LIVE[:-2], SLOW % b"", LIVE],
+    ids=["silent", "an unfinished head", "half a body", "between two requests"],
 )
-def test_idle_sockets_lock_nobody_out(payload: bytes) -> None:
-    with live_server(settings=settings(Connections(max=5))) as server, sockets(server.port, 50) as idle:
-        for wire in idle:
-            with contextlib.suppress(OSError):
-                wire.sendall(payload)
-                if payload in (LIVE, SLOW % b""):
-                    wire.recv(65_536)
-        wait_until(lambda: sum(is_closed(wire) for wire in idle) >= 45)  # the oldest made room for the newest
-        for _ in range(3):
-            assert is_live(server)
-        with server.client() as http:
-            counted = http.get("/v1/stats").json()["connections"]
-            text = http.get("/metrics").text
-        assert (counted["limit"], counted["refused"], counted["dropped"]) == (5, 0, 0)
-        assert counted["evicted"] >= 45
+@pytest.mark.parametrize("tls", [False, True])
+def test_clients_that_fall_silent_are_disconnected(payload: bytes, tls: bool, tmp_path: Path) -> None:
+    """Until then they take the connections of others, who are told so: the newcomer is the canary."""
+    made, seconds = MadeCertificate(tmp_path), 0.5
+    bounds = settings(Connections(max=5, receive_timeout=seconds, keep_alive=seconds))
+    with live_server(settings=bounds, **(made.options if tls else {})) as server, contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(connect(server.port)) for _ in range(5)]
+        if tls:
+            silent = [made.trusted().wrap_socket(wire, server_hostname="localhost") for wire in silent]
+        for wire in silent:
+            stack.enter_context(wire).sendall(payload)
+            if payload in (LIVE, SLOW % b""):
+                assert wire.recv(65_536).startswith((b"HTTP/1.1 200", b"HTTP/1.1 401"))
+        with connect(server.port) as plain:
+            newcomer = made.trusted().wrap_socket(plain, server_hostname="localhost") if tls else plain
+            wire = stack.enter_context(newcomer)
+            assert wire.recv(65_536).startswith(b"HTTP/1.1 503")
+        for wire in silent:
+            assert read_to_end(wire) == b""
+        wait_until(lambda: is_live(server, made.trusted()))
+        with httpx.Client(base_url=server.url, verify=made.trusted(), timeout=PATIENCE) as http:
+            key = {"Authorization": f"Bearer {server.admin}"}
+            counted = http.get("/v1/stats", headers=key).json()["connections"]
+            text = http.get("/metrics", headers=key).text
+        assert (counted["limit"], counted["dropped"]) == (5, 0)
+        assert counted["refused"] >= 1
         assert "holdkit_connections_limit 5.0" in text
+
+
+def read_to_end(wire: socket.socket) -> bytes:
+    with contextlib.suppress(ConnectionResetError):
+        answer = b""
+        while part := wire.recv(65_536):
+            answer += part
+    return answer
+
+
+def test_clients_that_send_in_time_are_not_disconnected() -> None:
+    """The canary of the test above: a request may take as long as the deadline, and the next one begins a new deadline."""
+    bounds = settings(Connections(receive_timeout=60, keep_alive=60))
+    with live_server(settings=bounds) as server, connect(server.port) as wire, connect(server.port) as other:
+        for part in (LIVE[:9], LIVE[9:20], LIVE[20:]) * 3:
+            wire.sendall(part)
+            other.sendall(LIVE)
+            assert other.recv(65_536).startswith(b"HTTP/1.1 200")
+        assert wire.recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_reader_that_the_kernel_cuts_off_is_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own deadline may come before ours."""
+    monkeypatch.setattr(Guard, "check", lambda _guard, _now: None)
+    with (
+        live_server(settings=settings(Connections(write_timeout=0.3))) as server,
+        connect(server.port, room=4096) as wire,
+    ):
+        wire.sendall(f"GET /assets/{ASSET.name} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 10)
+        with server.client() as http:
+            wait_until(lambda: http.get("/v1/stats").json()["connections"]["dropped"] == 1)
 
 
 def test_requests_are_bounded_below_connections_so_that_one_too_many_is_told() -> None:
@@ -210,22 +226,6 @@ def refused(server: LiveServer) -> bool:
     return httpx.get(f"{server.url}/livez", timeout=PATIENCE).status_code == 503
 
 
-def test_one_address_gets_only_its_share() -> None:
-    bounds = settings(Connections(max=8, max_per_address=4))
-    with live_server(settings=bounds, host="127.0.0.1") as server, sockets(server.port, 4) as busy:
-        for wire in busy:
-            wire.sendall(LIVE)
-            assert wire.recv(65_536).startswith(b"HTTP/1.1 200")
-        assert refused(server)
-        with socket.socket() as other:
-            other.bind(("127.0.0.2", 0))
-            other.connect(("127.0.0.1", server.port))
-            other.sendall(LIVE)
-            assert other.recv(65_536).startswith(b"HTTP/1.1 200")
-        busy[0].close()
-        wait_until(lambda: is_live(server))
-
-
 LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
@@ -236,7 +236,7 @@ serve("sqlite:///" + sys.argv[1], port=0, settings=settings, started=lambda url:
 """
 
 
-@pytest.mark.parametrize("most", [0, 10_000], ids=["derived", "a canary: too many"])
+@pytest.mark.parametrize("most", [0, 10_000], ids=["derived", "too many"])
 def test_more_idle_sockets_than_descriptors_are_borne_quietly(most: int, tmp_path: Path) -> None:
     said = tmp_path / "said.txt"
     command = [sys.executable, "-c", LIMITED, str(tmp_path / "holds.db"), str(most)]
@@ -247,15 +247,23 @@ def test_more_idle_sockets_than_descriptors_are_borne_quietly(most: int, tmp_pat
         try:
             assert process.stdout is not None
             url = process.stdout.readline().strip()
-            with sockets(int(url.rsplit(":", 1)[1]), 300), httpx.Client(base_url=url, timeout=PATIENCE) as http:
-                assert http.post("/v1/pools", json={"id": "a", "total": 1}).status_code == 201
-                assert http.get("/readyz").status_code == 200
+            port = int(url.rsplit(":", 1)[1])
+            with httpx.Client(base_url=url, timeout=PATIENCE) as http:
+                assert http.get("/livez").status_code == 200
+                with sockets(port, 300):
+                    assert http.post("/v1/pools", json={"id": "a", "total": 1}).status_code == 201
+                    assert http.get("/readyz").status_code == 200
+            wait_until(lambda: is_answering(url))
         finally:
             process.terminate()
             process.wait(PATIENCE)
-    told = said.read_text()
-    assert len(told) < 2_000, told[:2_000]
-    assert ("accepts no connections for a second: Too many open files" in told) == bool(most)
+    assert len(said.read_text()) < 2_000, said.read_text()[:2_000]
+
+
+def is_answering(url: str) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(f"{url}/readyz", timeout=PATIENCE).status_code == 200
+    return False
 
 
 @pytest.mark.parametrize(
@@ -274,7 +282,7 @@ def test_bounds_follow_from_the_limit_of_descriptors(
 ) -> None:
     found = bounds_of(Settings(pool_size=pool_size), files)
     assert (found.connections, found.requests, found.streams) == (connections, requests, streams)
-    assert (found.per_address, found.requests_of_tenant) == (connections // 2, requests // 2)
+    assert found.requests_of_tenant == requests // 2
     assert found.requests < found.connections < max(files, 4_001)
 
 
@@ -316,44 +324,3 @@ def test_the_server_raises_its_own_limit_of_descriptors_as_far_as_it_needs() -> 
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (1_006, hard), "never lowered"
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def send_too_much(server: LiveServer, size: int) -> bytes:
-    """A body that is too large, sent as a whole before anything is read; what comes back, until the end."""
-    head = f"POST /v1/pools HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.admin}\r\nContent-Type: application/json\r\n"
-    with connect(server.port) as wire:
-        wire.sendall(f"{head}Content-Length: {size}\r\n\r\n".encode())
-        for _ in range(size // 100_000):
-            wire.sendall(b" " * 100_000)
-        found = b""
-        while part := wire.recv(1 << 16):
-            found += part
-        return found
-
-
-def test_who_is_still_sending_a_body_that_is_too_large_gets_the_answer() -> None:
-    """To close with bytes unread resets the connection: half of these clients never saw the 413."""
-    with live_server(settings=settings()) as server:
-        for _ in range(20):
-            assert send_too_much(server, 3_000_000).startswith(b"HTTP/1.1 413 ")
-
-
-@pytest.mark.parametrize(("seconds", "size"), [(60.0, 100_000), (0.1, 1 << 30)], ids=["bytes", "time"])
-def test_the_rest_of_a_request_is_received_within_bounds(
-    seconds: float, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol, "LINGER", seconds)
-    monkeypatch.setattr(protocol, "LINGER_BYTES", size)
-    with live_server(settings=settings(requests=Requests(max_body=10))) as server, connect(server.port) as wire:
-        head = f"POST /v1/pools HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {server.admin}\r\nContent-Type: application/json\r\n"
-        wire.sendall(f"{head}Content-Length: 100000000\r\n\r\n".encode() + b" " * 1_000)
-        assert wire.recv(12) == b"HTTP/1.1 413"
-
-        def is_cut_off() -> bool:
-            try:
-                wire.sendall(b" " * 1_000)
-            except ConnectionError:
-                return True
-            return False
-
-        wait_until(is_cut_off)

@@ -165,7 +165,6 @@ def test_the_pages_numbers_are_the_settings() -> None:
     assert f"`requests.timeout` ({chosen.requests.timeout:g} seconds)" in PAGE
     assert f"`streams.ping_every` ({chosen.streams.ping_every:g} seconds)" in PAGE
     assert f"`requests.stop_timeout` ({chosen.requests.stop_timeout:g} seconds)" in PAGE
-    assert f"max-age={chosen.tls.hsts}" in PAGE
     assert chosen.requests.max_body == 256 * 1024
     idle = [int(found) for found in re.findall(r"keepalive(?:_timeout)? (\d+)s", PAGE)]
     assert len(idle) == 2

@@ -24,9 +24,10 @@ from starlette.routing import Mount
 
 import holdkit
 from holdkit.server import Keys, Settings, app, serve
+from holdkit.server.listening import check_binding, is_loopback
 from holdkit.server.settings import Upkeep
 from holdkit.server.static import Static
-from holdkit.server.uvicorn_server import check_binding, is_loopback
+from tests.support.certificates import MadeCertificate
 from tests.support.servers import InProcessApp, in_process_app, live_server
 from tests.support.threads import PATIENCE
 
@@ -36,28 +37,40 @@ OPEN = Settings(open=True)
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_loopback_needs_nothing(host: str) -> None:
     assert is_loopback(host)
-    check_binding(host, settings=OPEN, tls=False, behind_proxy=False, keys=False)
+    check_binding(host, settings=OPEN, behind_proxy=False, keys=False)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
 @pytest.mark.parametrize(
-    ("settings", "tls", "behind_proxy", "keys", "fine"),
+    ("settings", "behind_proxy", "keys", "refusal"),
     [
-        (Settings(), True, False, True, True),
-        (Settings(), False, True, True, True),
-        (Settings(), False, False, True, False),
-        (Settings(), True, True, False, False),
-        (OPEN, True, True, True, False),
+        (Settings(), True, True, None),
+        (Settings(), False, True, "through a proxy, which provides TLS"),
+        (Settings(), True, False, "there is no API key yet"),
+        (OPEN, True, True, "an open server asks for no API key"),
     ],
 )
-def test_another_address_needs_a_key_and_tls(
-    host: str, settings: Settings, tls: bool, behind_proxy: bool, keys: bool, fine: bool
+def test_another_address_needs_a_key_and_a_proxy(
+    host: str, settings: Settings, behind_proxy: bool, keys: bool, refusal: str | None
 ) -> None:
-    if fine:
-        check_binding(host, settings=settings, tls=tls, behind_proxy=behind_proxy, keys=keys)
+    if refusal is None:
+        check_binding(host, settings=settings, behind_proxy=behind_proxy, keys=keys)
     else:
-        with pytest.raises(holdkit.InvalidRequest, match="host"):
-            check_binding(host, settings=settings, tls=tls, behind_proxy=behind_proxy, keys=keys)
+        with pytest.raises(holdkit.InvalidRequest, match=refusal):
+            check_binding(host, settings=settings, behind_proxy=behind_proxy, keys=keys)
+
+
+def test_a_certificate_permits_no_address(tmp_path: Path) -> None:
+    """It is for the way between proxy and server."""
+    database = f"sqlite:///{tmp_path / 'holds.db'}"
+    with holdkit.connect(database) as hk:
+        Keys(hk).make("admin", scope="admin")
+    before = os.umask(0o022)
+    try:
+        with pytest.raises(holdkit.InvalidRequest, match="a certificate is no substitute"):
+            serve(database, host="0.0.0.0", port=0, **MadeCertificate(tmp_path).options)
+    finally:
+        os.umask(before)
 
 
 def test_serve_itself_refuses_before_it_listens(tmp_path: Path) -> None:

@@ -105,6 +105,15 @@ def test_an_upgrade_is_ignored_and_its_body_is_read(split: bool) -> None:
         assert answer.status_code == 200
 
 
+def test_a_request_whose_rest_is_malformed_has_one_answer(server: LiveServer) -> None:
+    """A second one would answer the next request that a proxy sends on this connection."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as wire:
+        wire.sendall(attacks.CHUNKED + b"2\r\n{")
+        refused = wire.recv(65_536)
+        assert attacks.statuses(refused) == [b"401"]
+        assert attacks.statuses(attacks.send(wire, [b"nonsense"])) == []
+
+
 def test_a_malformed_body_ends_the_request_that_waits_for_it(server: LiveServer) -> None:
     head, _ = attacks.second_request(server.admin).split(b"\r\n\r\n")
     chunked = re.sub(rb"Content-Length: \d+", b"Transfer-Encoding: chunked", head)

@@ -10,7 +10,7 @@ import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from holdkit.server.protocol import write_answer
+from holdkit.server.guard import write_answer
 
 DATE = (b"date", b"Mon, 16 Nov 2026 09:00:00 GMT")
 LENGTH = (b"content-length", b"2")
@@ -54,7 +54,7 @@ def test_an_answer_is_what_uvicorn_would_write_in_one_piece(
         await theirs.send({"type": "http.response.start", "status": 201, "headers": headers})
         await theirs.send({"type": "http.response.body", "body": b"{}"})
         ours, whole, completed = cycle(keep_alive=keep_alive)
-        assert write_answer(ours, whole.close, 201, headers, b"{}")
+        assert write_answer(ours, 201, headers, b"{}")
         assert whole.written == [b"".join(piecewise.written)]
         assert whole.closed is piecewise.closed
         assert completed == ["answered"]
@@ -67,7 +67,7 @@ def test_a_line_break_in_a_header_is_never_written() -> None:
     async def main() -> None:
         made, transport, completed = cycle()
         with pytest.raises(ValueError, match="line break"):
-            write_answer(made, transport.close, 200, [(b"etag", b"1\r\nset-cookie: a=b"), LENGTH], b"{}")
+            write_answer(made, 200, [(b"etag", b"1\r\nset-cookie: a=b"), LENGTH], b"{}")
         assert (transport.written, completed, made.response_started) == ([], [], False)
 
     asyncio.run(main())
@@ -77,10 +77,10 @@ def test_while_the_client_takes_nothing_or_is_gone_nothing_is_written() -> None:
     async def main() -> None:
         paused, transport, _ = cycle()
         paused.flow.pause_writing()
-        assert not write_answer(paused, transport.close, 200, [LENGTH], b"{}")
+        assert not write_answer(paused, 200, [LENGTH], b"{}")
         gone, other, _ = cycle()
         gone.disconnected = True
-        assert not write_answer(gone, other.close, 200, [LENGTH], b"{}")
+        assert not write_answer(gone, 200, [LENGTH], b"{}")
         assert transport.written == other.written == []
 
     asyncio.run(main())
