@@ -248,10 +248,8 @@ def _bounds(settings: Settings) -> Finding:
 
     raise_file_limit(settings)  # as `serve` does
     bounds = bounds_of(settings)
-    says = (
-        f"{bounds.connections:,} connections, {bounds.requests:,} requests "
-        f"({bounds.requests_of_tenant:,} per tenant), {bounds.streams:,} streams per process"
-    )
+    requests = f"{bounds.requests:,} requests ({bounds.requests_of_tenant:,} per tenant)"
+    says = f"{bounds.connections:,} connections, {requests}, {bounds.streams:,} streams per process"
     few = settings.connections.max is None and bounds.connections < MOST_CONNECTIONS
     advice = "raise the limit of open files (ulimit -n, LimitNOFILE=) for more, up to 4,000" if few else ""
     return Finding("server bounds", "ok", says, advice)
