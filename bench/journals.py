@@ -31,8 +31,8 @@ from holdkit.engines.postgres.repair import repair_statements
 from holdkit.engines.spill import Spill
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.engines.sqlite.driver import Driver, Script, Statement
-from holdkit.engines.sqlite.repair import rows_of
-from holdkit.engines.sqlite.rows import entry_rows
+from holdkit.engines.sqlite.repair import repair_statements as sqlite_statements
+from holdkit.engines.sqlite.writing import entry_rows
 
 CHUNK = 10_000
 SMALL = 500_000
@@ -98,7 +98,7 @@ def fill_sqlite(path: Path, past: Past | int, step: Callable[[int], None] = lamb
         written = 0
         for repaired in bulk(past, step):
             connection.execute("begin immediate")
-            driver.run(_script(tuple(rows_of(repaired, entry_rows(repaired.entries, written + 1)))))
+            driver.run(_script(tuple(sqlite_statements(repaired, entry_rows(repaired.entries, written + 1)))))
             connection.execute("commit")
             written += len(repaired.entries)
 

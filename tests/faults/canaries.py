@@ -17,9 +17,9 @@ from msgspec import structs
 
 from holdkit.core.commands import Group
 from holdkit.engines.port import Applied
-from holdkit.engines.sqlite import engine, script, writer
+from holdkit.engines.sqlite import engine, writer, writing
 from holdkit.engines.sqlite.driver import Script, Statement, load
-from holdkit.engines.sqlite.script import ScriptResult
+from holdkit.engines.sqlite.script import RunAgain, ScriptResult, Written
 from holdkit.errors import EngineError, OutcomeUnknown
 from tests.faults.fault_points import POINTS
 
@@ -32,17 +32,17 @@ def acknowledge_before_commit() -> None:
 def _in_a_transaction_of_its_own(name: str) -> None:
     """The rows of this statement are written by a second transaction, after the first has been committed."""
     postponed: list[Statement] = []
-    whole: Callable[..., list[Statement]] = vars(script)["write_back"]
+    whole = writing.BatchRows.statements
     transact = writer.Writer._transact
 
-    def part(*arguments: Any) -> list[Statement]:
-        statements = whole(*arguments)
+    def part(self: writing.BatchRows) -> list[Statement]:
+        statements = whole(self)
         postponed.extend(one for one in statements if one[0] == name)
         return [one for one in statements if one[0] != name]
 
-    def transact_in_two(self: writer.Writer, *arguments: Any) -> ScriptResult:
+    def transact_in_two(self: writer.Writer, *arguments: Any) -> Written:
         postponed.clear()
-        ran = transact(self, *arguments)
+        ran: Written = transact(self, *arguments)
         if postponed:
             second = sqlite3.connect(self.path, isolation_level=None)
             second.execute("begin immediate")
@@ -52,7 +52,7 @@ def _in_a_transaction_of_its_own(name: str) -> None:
             second.close()
         return ran
 
-    vars(script)["write_back"] = part
+    writing.BatchRows.statements = part  # type: ignore[method-assign]
     writer.Writer._transact = transact_in_two  # type: ignore[method-assign,assignment]
 
 
@@ -83,15 +83,15 @@ def unknown_as_none() -> None:
 
 def applied_twice() -> None:
     """A commit that failed is simply run again, without asking whether it had happened."""
-    apply_script: Callable[..., Script[ScriptResult]] = vars(engine)["apply_script"]
+    apply_script: Callable[..., Script[ScriptResult | RunAgain]] = vars(engine)["apply_script"]
     again: list[bool] = []
 
-    def forgetful(groups: Sequence[Group], *arguments: Any, **options: Any) -> Script[ScriptResult]:
+    def forgetful(groups: Sequence[Group], *arguments: Any, **options: Any) -> Script[ScriptResult | RunAgain]:
         return apply_script([_nameless(group) for group in groups] if again else groups, *arguments, **options)
 
     def resolve(
-        self: writer.Writer, ran: ScriptResult, make: Callable[[bool], Script[ScriptResult]], error: sqlite3.Error
-    ) -> ScriptResult:
+        self: writer.Writer, ran: Written, make: Callable[[bool], Script[Written]], error: sqlite3.Error
+    ) -> Written:
         self._poison()
         again.append(True)
         try:
@@ -100,7 +100,7 @@ def applied_twice() -> None:
             again.clear()
 
     vars(engine)["apply_script"] = forgetful
-    writer.Writer._resolve = resolve  # type: ignore[method-assign]
+    writer.Writer._resolve = resolve  # type: ignore[method-assign,assignment]
 
 
 def _nameless(group: Group) -> Group:
@@ -110,7 +110,7 @@ def _nameless(group: Group) -> Group:
 def retried_sync() -> None:
     """A sync that failed is tried once more, says yes, and is believed: the pages had been marked clean all the same."""
 
-    def resolve(self: writer.Writer, ran: ScriptResult, *_: Any) -> ScriptResult:
+    def resolve(self: writer.Writer, ran: Written, *_: Any) -> Written:
         with Path(f"{self.path}-wal").open("rb") as wal:
             os.fdatasync(wal.fileno())
         return ran

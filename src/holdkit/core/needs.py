@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from .command_kinds import HoldCommand, Placing, PoolCommand
-from .commands import CreatePool, Group, LeaveLine, PutRecord, RemovePool, ReturnToPool, Sweep
+from .commands import ChangeLimits, CreatePool, Group, LeaveLine, PutRecord, RemovePool, ReturnToPool, Sweep
 from .erased_names import ErasedNames
 from .face_legs import FaceLeg
 from .limits import LIMITS_KEY
@@ -47,79 +47,121 @@ class Needs(Struct, frozen=True):
 
 
 def needs(groups: Sequence[Group], names: ErasedNames | None = None) -> Needs:
-    """What must be loaded for these groups; where names were erased, also what recognises those that they name."""
-    pools: set[Key] = set()  # not `set[Key]()`, which is several times slower
-    holds: set[Key] = set()
-    standing: set[Key] = set()
-    operations: set[Key] = set()
-    asked: set[Key] = set()
-    created: set[Key] = set()
-    records: set[RecordKey] = set()
-    tallies: set[TallyKey] = set()
-    accounts: dict[Key, list[str]] = {}
-    limit = 0
+    """Return what must be loaded for these groups; where names were erased, also what recognises those that they name."""
+    named = _Named()
     for group in groups:
         for command in group.commands:
-            tenant = command.tenant
             if command.names == "legs":
-                _name_legs(command, pools, created, tallies)
-                assert command.id is not None
-                holds.add((tenant, command.id))
-                if command.op is not None:
-                    operations.add((tenant, command.op))
-                continue
-            if command.op is not None:
-                asked.add((tenant, command.op))
-            if command.names == "hold":
-                standing.add((tenant, command.id))
-                _name_hold(command, asked, accounts)
+                _name_legs(named, command)
+            elif command.names == "hold":
+                _name_hold(named, command)
             elif command.names == "pool":
-                pools.update([(tenant, name) for name in pools_named(command)])
-                tallies.update(_tallies_named(command))
-                created.update([(tenant, command.id)] if isinstance(command, CreatePool) else [])
-            elif isinstance(command, Sweep):
-                limit = max(limit, command.limit)
+                _name_pool(named, command)
             else:
-                records.add((tenant, command.kind, command.id) if isinstance(command, PutRecord) else LIMITS_KEY)
+                _name_other(named, command)
         if group.guard is not None:
-            asked.add((group.guard.tenant, group.guard.op))
+            named.asked.add((group.guard.tenant, group.guard.op))
+    pools, tallies, accounts = named.pools, named.tallies, named.accounts
     if accounts:
         tallies.update(_tallies_of_placed(groups, accounts))
     if names is not None:
         pools.update([(key[0], id) for key in pools if (id := names.claim(*key)) is not None])
         tallies.update([other for key in tallies for other in _others(key, names)])
     return Needs(
-        pools, holds | standing, operations | asked, records, limit, standing, asked, created, tallies, accounts
+        pools=pools,
+        holds=named.placed | named.standing,
+        operations=named.placing | named.asked,
+        records=named.records,
+        sweep=named.sweep,
+        standing=named.standing,
+        asked=named.asked,
+        created=named.created,
+        tallies=tallies,
+        accounts=accounts,
     )
 
 
-def _others(key: TallyKey, names: ErasedNames) -> list[TallyKey]:
-    """The tallies of the same account under other names."""
-    tenant, pool, account = key
-    return [(tenant, pool, name) for name in names.others(tenant, account)]
+class _Named(Struct):
+    """What the commands seen so far name, by kind of row."""
+
+    pools: set[Key] = set()
+    created: set[Key] = set()
+    """Those pools that the batch may create."""
+    placed: set[Key] = set()
+    """Holds that the batch creates."""
+    standing: set[Key] = set()
+    """Holds that exist."""
+    placing: set[Key] = set()
+    """Operations of commands that place a hold."""
+    asked: set[Key] = set()
+    """Operations of all other commands, and of guards."""
+    records: set[RecordKey] = set()
+    tallies: set[TallyKey] = set()
+    accounts: dict[Key, list[str]] = {}
+    """The accounts that commands name for holds that exist, by hold."""
+    sweep: int = 0
 
 
-def _name_hold(command: HoldCommand, asked: set[Key], accounts: dict[Key, list[str]]) -> None:
-    """Add what else a command needs that names a hold."""
-    if type(command) is LeaveLine and command.placed_op is not None:  # its recorded answer is replaced
-        asked.add((command.tenant, command.placed_op))
-    account: str | None = getattr(command, "account", None)
-    if account is not None:
-        accounts.setdefault((command.tenant, command.id), []).append(account)
-
-
-def _name_legs(command: Placing, pools: set[Key], created: set[Key], tallies: set[TallyKey]) -> None:
-    """Add what the legs of a command need."""
-    tenant = command.tenant
+def _name_legs(named: _Named, command: Placing) -> None:
+    """Add what a command needs that places a hold."""
+    tenant, pools = command.tenant, named.pools
+    assert command.id is not None
+    named.placed.add((tenant, command.id))
+    if command.op is not None:
+        named.placing.add((tenant, command.op))
     for leg in command.legs:
         key = (tenant, leg.pool)
         pools.add(key)
         if SEPARATOR in leg.pool:
             pools.update([(tenant, name) for name in ancestors(leg.pool)])
         if leg.create_with_total is not None or (type(leg) is FaceLeg and leg.total is not None):
-            created.add(key)
+            named.created.add(key)
     if command.account is not None:
-        tallies.update(_tallies_named(command))
+        named.tallies.update(_counted(tenant, all_pools(command.legs), command.account))
+
+
+def _name_hold(named: _Named, command: HoldCommand) -> None:
+    """Add what a command needs that names a hold."""
+    key = (command.tenant, command.id)
+    named.standing.add(key)
+    if command.op is not None:
+        named.asked.add((command.tenant, command.op))
+    if type(command) is LeaveLine and command.placed_op is not None:  # its recorded answer is replaced
+        named.asked.add((command.tenant, command.placed_op))
+    account: str | None = getattr(command, "account", None)
+    if account is not None:
+        named.accounts.setdefault(key, []).append(account)
+
+
+def _name_pool(named: _Named, command: PoolCommand) -> None:
+    """Add what a command needs that names a pool."""
+    tenant, pools = command.tenant, pools_named(command)
+    if command.op is not None:
+        named.asked.add((tenant, command.op))
+    named.pools.update([(tenant, name) for name in pools])
+    if isinstance(command, CreatePool):
+        named.created.add((tenant, command.id))
+    account: str | None = getattr(command, "account", None)
+    if account is not None:
+        named.tallies.update(_counted(tenant, pools, account))
+
+
+def _name_other(named: _Named, command: Sweep | PutRecord | ChangeLimits) -> None:
+    """Add what a command needs that names none of these."""
+    if command.op is not None:
+        named.asked.add((command.tenant, command.op))
+    if isinstance(command, Sweep):
+        named.sweep = max(named.sweep, command.limit)
+    elif isinstance(command, PutRecord):
+        named.records.add((command.tenant, command.kind, command.id))
+    else:
+        named.records.add(LIMITS_KEY)
+
+
+def _others(key: TallyKey, names: ErasedNames) -> list[TallyKey]:
+    """The tallies of the same account under other names."""
+    tenant, pool, account = key
+    return [(tenant, pool, name) for name in names.others(tenant, account)]
 
 
 def _tallies_of_placed(groups: Sequence[Group], accounts: Mapping[Key, Collection[str]]) -> Iterator[TallyKey]:
@@ -131,15 +173,6 @@ def _tallies_of_placed(groups: Sequence[Group], accounts: Mapping[Key, Collectio
 
 def _counted(tenant: str, pools: Iterable[str], account: str) -> list[TallyKey]:
     return [(tenant, name, account) for name in pools if tallied(name, account) is not None]
-
-
-def _tallies_named(command: Placing | PoolCommand) -> Iterable[TallyKey]:
-    """The tallies of the account that a command names."""
-    account: str | None = getattr(command, "account", None)
-    if account is None:
-        return ()
-    names = all_pools(command.legs) if command.names == "legs" else pools_named(command)
-    return _counted(command.tenant, names, account)
 
 
 def pools_named(command: PoolCommand) -> tuple[str, ...]:

@@ -322,7 +322,7 @@ LINE = "SEARCH {} USING COVERING INDEX holdkit_legs_line (tenant=? AND pool=? AN
         ("load_operations", "SEARCH j USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"),
         ("load_due", "SEARCH holdkit_legs USING PRIMARY KEY (tenant=? AND pool=? AND deadline>? AND deadline<?)"),
         ("load_sweep", "SEARCH h USING INDEX holdkit_holds_due (deadline>? AND deadline<?)"),
-        ("load_empty_pools", "SCAN holdkit_pools USING INDEX holdkit_pools_empty"),
+        ("load_empty_pools", "SCAN p USING INDEX holdkit_pools_empty"),
         ("prune_operations", "SEARCH holdkit_operations USING COVERING INDEX holdkit_operations_end (until<?)"),
         ("prune_holds", "SEARCH holdkit_holds USING COVERING INDEX holdkit_holds_kept (kept=? AND kept_from<?)"),
         ("load_retiring", "SEARCH h USING INDEX holdkit_holds_kept (kept=? AND kept_from<?)"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 from ...core.archived import CheckBaselines, FindArchived, FindKnownFiles, ReadBaseline, ReadRewritten
@@ -34,18 +34,17 @@ NOTHING = ArchivedLane(0, 0, 0, "", "")
 
 def archived_lane(driver: Driver) -> ArchivedLane:
     """How far the journal is archived."""
-    rows = driver.ask("read_archived")
-    return lane_of_row(rows[0]) if rows else NOTHING
+    return next(lanes_of(driver.ask("read_archived")), NOTHING)
 
 
-def lane_of_row(row: Row) -> ArchivedLane:
-    """A row of the table."""
-    return ArchivedLane(*row[:6])
+def lanes_of(rows: Iterable[Row]) -> Iterator[ArchivedLane]:
+    """Return the lanes of rows of `read_archived`."""
+    return (ArchivedLane(*columns) for *columns, _ in rows)
 
 
 def find_archived(at: At, _: FindArchived) -> list[ArchivedLane]:
     """How far each lane is archived."""
-    return [lane_of_row(row) for row in at.driver.ask("read_archived")]
+    return list(lanes_of(at.driver.ask("read_archived")))
 
 
 def read_baseline(at: At, query: ReadBaseline) -> Page[BaselineRow]:
@@ -57,33 +56,34 @@ def read_baseline(at: At, query: ReadBaseline) -> Page[BaselineRow]:
 
 def read_rewritten(at: At, query: ReadRewritten) -> dict[int, str]:
     """Archived entries that an erasure has rewritten and whose files do not have them yet."""
-    return {int(row[2]): row[4] for row in _rows_of_kind(at.driver, query.lane, ENTRY)}
+    return {int(row.id): row.body for row in _rows_of_kind(at.driver, query.lane, ENTRY)}
 
 
 def find_known_files(at: At, query: FindKnownFiles) -> dict[int, KnownFile]:
     """What is known of the files of the archive."""
     rows = _rows_of_kind(at.driver, query.lane, FILE)
-    return known_files((row[2], row[4]) for row in rows)
+    return known_files((row.id, row.body) for row in rows)
 
 
-def _rows_of_kind(driver: Driver, lane: int, kind: str) -> list[Row]:
+def _rows_of_kind(driver: Driver, lane: int, kind: str) -> list[BaselineRow]:
     """Rows of no tenant, by id; none of a lane that only a foreign file names."""
-    found: list[Row] = []
+    rows: list[BaselineRow] = []
     after = ""
     while not lane and (
-        rows := driver.ask("page_baseline", {"kind": kind, "tenant": "", "id": after, "part": "", "limit": 1_000})
+        page := driver.ask("page_baseline", {"kind": kind, "tenant": "", "id": after, "part": "", "limit": 1_000})
     ):
-        found += rows
-        after = rows[-1][2]
-    return found
+        rows += [BaselineRow(*columns) for *columns, _ in page]
+        after = rows[-1].id
+    return rows
 
 
 def check_archived(driver: Driver) -> Iterator[Difference]:
     """What is known about the archive matches its checksum."""
-    for row in driver.ask("read_archived"):
-        expected = archived_checksum(lane_of_row(row))
-        if row[6] != expected:
-            yield Difference("archived", str(row[0]), "crc", str(row[6]), str(expected))
+    for *columns, crc in driver.ask("read_archived"):
+        archived = ArchivedLane(*columns)
+        expected = archived_checksum(archived)
+        if crc != expected:
+            yield Difference("archived", str(archived.lane), "crc", str(crc), str(expected))
 
 
 def check_baselines(at: At, query: CheckBaselines) -> list[Difference]:
@@ -107,11 +107,11 @@ class SqliteBaseline:
     def load(self, keys: Sequence[RowKey]) -> Mapping[RowKey, StoredRow]:
         """Those of these rows that are there."""
         rows = self._driver.ask("load_baseline", (keys_json(keys),))
-        return {(row[0], row[1], row[2], row[3]): StoredRow(row[4], row[5]) for row in rows}
+        return {(kind, tenant, id, part): StoredRow(body, crc) for kind, tenant, id, part, body, crc in rows}
 
     def needed(self, holds: Sequence[Key], behind: int) -> Collection[Key]:
         """Those of these holds that are stored, or that a later entry tells of."""
-        return {(row[0], row[1]) for row in self._driver.ask("find_needed", (keys_json(holds), behind))}
+        return set(self._driver.ask("find_needed", (keys_json(holds), behind)))
 
     def measure(self) -> tuple[int, int]:
         """How many rows a total counts, and the sum of their checksums."""
@@ -121,31 +121,31 @@ class SqliteBaseline:
 
 def page_rows(driver: Driver, tenant: str | None, after: RowKey | None, limit: int) -> list[BaselineRow]:
     """Up to `limit` rows behind a key."""
-    return [BaselineRow(*row[:6]) for row in stored_rows(driver, tenant, after, limit)]
+    return [row for row, _ in stored_rows(driver, tenant, after, limit)]
 
 
 def stored_rows(
     driver: Driver, tenant: str | None, after: RowKey | None, limit: int, kinds: Sequence[str] = KINDS
-) -> list[Row]:
-    """The same as they are stored, with their checksums."""
-    found: list[Row] = []
+) -> list[tuple[BaselineRow, int]]:
+    """Return up to `limit` rows behind a key, each with its checksum."""
+    rows: list[tuple[BaselineRow, int]] = []
     name = "page_baseline" if tenant is None else "page_baseline_of_tenant"
     for kind in kinds if after is None else kinds[kinds.index(after[0]) :]:
         behind = after[1:] if after is not None and kind == after[0] else (tenant or "", "", "")
-        parameters = dict(zip(("tenant", "id", "part"), behind, strict=True), kind=kind, limit=limit - len(found))
-        found += driver.ask(name, parameters)
-        if len(found) >= limit:
+        parameters = dict(zip(("tenant", "id", "part"), behind, strict=True), kind=kind, limit=limit - len(rows))
+        rows += [(BaselineRow(*columns), crc) for *columns, crc in driver.ask(name, parameters)]
+        if len(rows) >= limit:
             break
-    return found
+    return rows
 
 
 def baseline_rows(driver: Driver) -> Iterator[tuple[BaselineRow, int]]:
     """Every row of the baseline, with its checksum, in the order of `STORED_KINDS`."""
     after: RowKey | None = None
     while rows := stored_rows(driver, None, after, 1_000, STORED_KINDS):
-        for row in rows:
-            yield BaselineRow(*row[:6]), row[6]
-        after = rows[-1][:4]
+        yield from rows
+        last, _ = rows[-1]
+        after = last.key
 
 
 def baseline_entry(driver: Driver, tenant: str, subject: str, after: int) -> list[JournalRow]:

@@ -32,10 +32,10 @@ from ..archiving import (
     step_without,
     under_way,
 )
-from .archived_reading import NOTHING, SqliteBaseline, archived_lane, lane_of_row
+from .archived_reading import NOTHING, SqliteBaseline, archived_lane, lanes_of
 from .driver import Script, Statement
 from .readers import Readers
-from .script import ScriptResult
+from .script import Written
 from .writer import Writer
 
 CHECKPOINT: Final = 500
@@ -55,8 +55,9 @@ class SqliteArchiver:
     def lanes(self) -> list[ArchivableLane]:
         """The one lane."""
         with self._readers.one() as driver:
-            head = driver.ask("load_head")[0][0] or 0
-            referred = driver.ask("first_referred")[0][0]
+            ((last_seq, *_),) = driver.ask("load_head")
+            ((referred,),) = driver.ask("first_referred")
+            head = last_seq or 0
             upto = head - 1 if referred is None else min(head, referred) - 1
             return [ArchivableLane(archived_lane(driver), upto)]
 
@@ -80,19 +81,19 @@ class SqliteArchiver:
             limit = self.pace.entries
             with self._readers.one() as driver:
                 rows = driver.ask("page_unneeded", (*after, limit))
-                gone = [(row[0], row[1]) for row in rows if not row[3] and hold_may_leave(row[2])]
-                step = step_without(archived, gone, SqliteBaseline(driver)) if gone else None
+                unneeded = [(tenant, id) for tenant, id, body, needed in rows if not needed and hold_may_leave(body)]
+                step = step_without(archived, unneeded, SqliteBaseline(driver)) if unneeded else None
             if step is not None:
-                self._write(archived, step, len(gone))
+                self._write(archived, step, len(unneeded))
                 archived = step.archived
             self.pace.give_way()
-            after = (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
+            after = next(((tenant, id) for tenant, id, *_ in rows[-1:]), None) if len(rows) == limit else None
 
     def _write(self, before: ArchivedLane, step: Step, entries: int) -> None:
         """One transaction, then a checkpoint if it is due; rests behind each."""
         script, begun = _Transaction(before, step), 0.0
 
-        def begin(_: bool) -> Script[ScriptResult]:
+        def begin(_: bool) -> Script[Written]:
             nonlocal begun
             begun = perf_counter()
             return script.run()
@@ -128,13 +129,13 @@ class _Transaction:
             self._statements.append(Statement("delete_entries", (before.through, through)))
         self._written = max(1, len(step.put) + len(step.remove) + through - before.through)
 
-    def run(self) -> Script[ScriptResult]:
+    def run(self) -> Script[Written]:
         """The script."""
-        (found,) = yield (Statement("read_archived"),)
-        if (lane_of_row(found[0]) if found else NOTHING) != self._before:
+        (rows,) = yield (Statement("read_archived"),)
+        if next(lanes_of(rows), NOTHING) != self._before:
             raise moved_meanwhile(0)
         yield tuple(self._statements)
-        return ScriptResult([], 0, self._written, ("archived", self._row))
+        return Written(self._written, ("archived", self._row))
 
 
 @contextmanager

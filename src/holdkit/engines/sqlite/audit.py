@@ -17,7 +17,7 @@ from ...core.audit import Numbered, audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, TenantKey, row_name
 from ...core.bounds import MEANING, Limits
 from ...core.codec import decode_entry
-from ...core.hold_columns import hold_of, kept_row
+from ...core.hold_columns import DERIVED, hold_of, kept_row
 from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ...errors import EngineError
@@ -28,7 +28,17 @@ from ..progress import Meter, Progress
 from ..spill import Spill
 from .archived_reading import SqliteBaseline, archived_lane, baseline_rows, check_archived
 from .driver import Driver, Row, migrations
-from .rows import ERASING, GENERATION, REWRITES, SECRET, checksum, entry_checksum, leg_of, pool_of, record_of, tally_of
+from .rows import (
+    BESIDE_HOLD,
+    BESIDE_POOL,
+    ERASING,
+    GENERATION,
+    REWRITES,
+    SECRET,
+    checksum,
+    entry_checksum,
+    pool_of,
+)
 
 OPTIONAL: Final = frozenset({"scrubbed", ERASING, REWRITES})
 """Settings that may be missing. `scrubbed` is the row that a write after a failed COMMIT puts, if it has nothing else to write."""
@@ -110,7 +120,7 @@ def verify(
 def check_migrations(driver: Driver) -> Iterator[Difference]:
     """The version table lists exactly the migrations we know."""
     known = {number: name for number, name, _ in migrations()}
-    stored: dict[int, str] = {row[0]: row[1] for row in driver.ask("audit_migrations")}
+    stored: dict[int, str] = dict(driver.ask("audit_migrations"))
     for number in sorted({*known, *stored}):
         if known.get(number) != stored.get(number):
             yield Difference("migrations", str(number), "name", str(stored.get(number)), str(known.get(number)))
@@ -128,17 +138,17 @@ def check_settings(driver: Driver, created: Limits) -> Iterator[Difference]:
     for name in sorted(SETTINGS - seen - OPTIONAL):
         yield Difference("settings", name, "row", "missing", "there")
     for name in MEANING:  # as when the file was created; later changes are in a record
-        for row in driver.ask("find_setting", (f"limit.{name}",)):
-            if row[0] != msgspec.json.encode(getattr(created, name)).decode():
-                yield Difference("settings", f"limit.{name}", "value", row[0], str(getattr(created, name)))
+        for (value,) in driver.ask("find_setting", (f"limit.{name}",)):
+            if value != msgspec.json.encode(getattr(created, name)).decode():
+                yield Difference("settings", f"limit.{name}", "value", value, str(getattr(created, name)))
 
 
 def check_operations(rows: Iterator[Row]) -> Iterator[Difference]:
     """Every stored answer of an operation id matches its checksum."""
-    for row in rows:
-        expected = checksum(*row[:6])
-        if expected != row[6]:
-            yield Difference("operations", row_name((row[0], row[1])), "crc", str(row[6]), str(expected))
+    for tenant, id, *columns, crc in rows:
+        expected = checksum(tenant, id, *columns)
+        if expected != crc:
+            yield Difference("operations", row_name((tenant, id)), "crc", str(crc), str(expected))
 
 
 def read_journal(driver: Driver, through: int) -> Iterator[Numbered | Difference]:
@@ -193,10 +203,11 @@ class Rows:
         """Every pool."""
         for row in self.meter.watch(self._driver.each("audit_pools")):
             pool = pool_of(row)
-            found: tuple[Difference, ...] = ()
-            if pool.over != bool(row[17]):
-                found = (Difference("pools", row_name(pool.key), "over", str(row[17]), str(int(pool.over))),)
-            yield pool.key, pool, found
+            (over,) = row[BESIDE_POOL]
+            differences: tuple[Difference, ...] = ()
+            if pool.over != bool(over):
+                differences = (Difference("pools", row_name(pool.key), "over", str(over), str(int(pool.over))),)
+            yield pool.key, pool, differences
 
     def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
         """Every hold."""
@@ -205,30 +216,30 @@ class Rows:
     def each_record(self) -> Iterator[Found[RecordKey, Record]]:
         """Every record."""
         for row in self.meter.watch(self._driver.each("audit_records")):
-            record = record_of(row)
+            record = Record(*row)
             yield record.key, record, ()
 
     def each_leg(self) -> Iterator[Found[LegKey, OpenLeg]]:
         """Every outstanding leg, and every place in a line."""
-        for row in self.meter.watch(self._driver.each("audit_legs")):
-            yield (row[0], row[1], row[2], row[3]), leg_of(row), ()
+        for tenant, pool, deadline, hold, *leg in self.meter.watch(self._driver.each("audit_legs")):
+            yield (tenant, pool, deadline, hold), OpenLeg(*leg), ()
 
     def each_tally(self) -> Iterator[Found[TallyKey, Tally]]:
         """Every tally."""
-        for row in self.meter.watch(self._driver.each("audit_tallies")):
-            yield (row[0], row[1], row[2]), tally_of(row), ()
+        for tenant, pool, account, used, loose in self.meter.watch(self._driver.each("audit_tallies")):
+            yield (tenant, pool, account), Tally(account, used, loose), ()
 
 
 def _hold(row: Row) -> Found[Key, StoredHold]:
-    key = row[0], row[1]
     try:
         hold = hold_of(row)
     except msgspec.DecodeError as error:
-        return key, None, (Difference("holds", row_name(key), "legs", str(error), "legs"),)
-    derived = (int(hold.open), *kept_row(hold))
-    if row[23:26] == derived:
+        tenant, id, *_ = row
+        return (tenant, id), None, (Difference("holds", row_name((tenant, id)), "legs", str(error), "legs"),)
+    key, derived = hold.key, (int(hold.open), *kept_row(hold))
+    if row[BESIDE_HOLD] == derived:
         return key, hold, ()
-    columns = zip(("open", "kept", "kept_from"), row[23:26], derived, strict=True)
+    columns = zip(DERIVED, row[BESIDE_HOLD], derived, strict=True)
     return (
         key,
         hold,

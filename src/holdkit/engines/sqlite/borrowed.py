@@ -73,7 +73,6 @@ class BorrowedSqliteEngine:
         """Decide and write these groups in one transaction, in order."""
         with self._borrow() as connection, self._transaction(connection):
             ran = self._run(connection, groups, may_offer=True)
-        assert ran.outcomes is not None
         return Applied(ran.outcomes, ran.last_seq, ran.written > 0, put_off=ran.put_off, positions=ran.positions,
                        unfed=ran.unfed, served=ran.served)  # fmt: skip
 
@@ -81,7 +80,6 @@ class BorrowedSqliteEngine:
         """The same inside the owner's transaction, in a savepoint."""
         connection = self._theirs(tx)
         ran = self._run(connection, groups, may_offer=False)
-        assert ran.outcomes is not None
         return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions, unfed=ran.unfed,
                        still_open=lambda: in_transaction(connection))  # fmt: skip
 

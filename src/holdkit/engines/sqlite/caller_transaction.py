@@ -34,7 +34,7 @@ from ...errors import EngineError, InvalidRequest, Overloaded
 from ..driver_connections import transaction_ended
 from .driver import Driver, OnStatement, Script
 from .opening import Identity, connect, error_from_sqlite, identity, set_up
-from .script import ScriptResult
+from .script import RunAgain, ScriptResult
 
 ADVICE = "begin it with BEGIN IMMEDIATE, or let Holdkit begin it by passing a connection without an open transaction"
 
@@ -83,7 +83,7 @@ def run_in_caller_transaction(
     connection: sqlite3.Connection,
     path: str,
     file: Identity | None,
-    make: Callable[[], Script[ScriptResult]],
+    make: Callable[[], Script[ScriptResult | RunAgain]],
     on_statement: OnStatement | None,
 ) -> ScriptResult:
     """Run the script inside the caller's transaction, again as often as a backlog of due legs goes first. `file` is None for a database
@@ -137,7 +137,7 @@ def check_database(driver: Driver, path: str, file: Identity | None, *, reading:
 
 
 def _check_file(driver: Driver, path: str, file: Identity) -> None:
-    main = [str(row[2]) for row in driver.tell("pragma database_list") if row[1] == "main"]
+    main = [str(main_path) for _, name, main_path in driver.tell("pragma database_list") if name == "main"]
     try:
         same = bool(main and main[0]) and identity(main[0]) == file
     except OSError:
@@ -153,7 +153,9 @@ def _begin(driver: Driver, path: str) -> None:
         raise _refusal(path, error) from error
 
 
-def _in_savepoint(driver: Driver, path: str, make: Callable[[], Script[ScriptResult]], *, began: bool) -> ScriptResult:
+def _in_savepoint(
+    driver: Driver, path: str, make: Callable[[], Script[ScriptResult | RunAgain]], *, began: bool
+) -> ScriptResult:
     try:
         driver.tell("savepoint holdkit")
     except sqlite3.Error as error:
@@ -162,9 +164,7 @@ def _in_savepoint(driver: Driver, path: str, make: Callable[[], Script[ScriptRes
         if not began:
             _claim(driver, path)
         ran = driver.run(make())
-        while (
-            ran.outcomes is None
-        ):  # a backlog goes first; it is in the caller's transaction too, whose length is theirs
+        while isinstance(ran, RunAgain):  # what goes first is in the caller's transaction too, whose length is theirs
             ran = driver.run(make())
         driver.tell("release holdkit")
     except BaseException as error:

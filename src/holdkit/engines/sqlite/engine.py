@@ -23,7 +23,7 @@ from ...core.commands import Group
 from ...core.erasure import Erased, Erasure
 from ...core.import_ import Carried
 from ...core.limits import LIMITS_KEY
-from ...core.model import SECOND, Key
+from ...core.model import SECOND, Key, Record
 from ...core.reading import CountAhead, FindHold, ListHolds, Query
 from ...core.repair import Repaired
 from ...core.searching import ListLine
@@ -73,8 +73,7 @@ from .readers import Readers
 from .reading import answer
 from .repair import Import, Repair
 from .rollups import SqliteRollups
-from .rows import record_of
-from .script import RetryState, ScriptResult, apply_script
+from .script import RetryState, RunAgain, ScriptResult, apply_script
 from .seals import SqliteSeals
 from .writer import Writer
 
@@ -135,7 +134,6 @@ class SqliteEngine:
         if self._open_transactions.used:
             self._open_transactions.check()
         ran = self._writer.run(partial(apply_script, groups, self.clock, self.stored, RetryState()), until=until)
-        assert ran.outcomes is not None
         return Applied(ran.outcomes, ran.last_seq, ran.written > 0, put_off=ran.put_off, positions=ran.positions,
                        unfed=ran.unfed, served=ran.served)  # fmt: skip
 
@@ -157,7 +155,6 @@ class SqliteEngine:
             lambda: apply_script(groups, self.clock, self.stored, retry_state, may_offer=False),
             self._on_statement,
         )
-        assert ran.outcomes is not None
         self._open_transactions.remember(connection)
         return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions, unfed=ran.unfed,
                        still_open=lambda: in_transaction(connection))  # fmt: skip
@@ -197,7 +194,7 @@ class SqliteEngine:
         self._check()
         self._open_transactions.check()
 
-        def make(groups: Sequence[Group]) -> Callable[[], Script[ScriptResult]]:
+        def make(groups: Sequence[Group]) -> Callable[[], Script[ScriptResult | RunAgain]]:
             retry_state = RetryState()
             return lambda: apply_script(groups, self.clock, self.stored, retry_state)
 
@@ -216,8 +213,7 @@ class SqliteEngine:
     def _present_limits(self, driver: Driver, query: Query[Any]) -> Limits:
         """Whether a hold is gone depends on the retention, which another process may have changed."""
         if isinstance(query, FindHold | ListHolds | CountAhead | ListLine):
-            rows = driver.ask("load_record", LIMITS_KEY)
-            self.stored.adopt(record_of(rows[0]) if rows else None)
+            self.stored.adopt(next((Record(*row) for row in driver.ask("load_record", LIMITS_KEY)), None))
         return self.limits
 
     def listen(self, wake: Callable[[], None]) -> None:

@@ -28,13 +28,12 @@ from .rows import (
     keys_json,
     operation_of,
     pool_of,
-    record_of,
-    record_row,
     setting_row,
 )
-from .script import ScriptResult
+from .script import Written
 from .seals import rewrites_of
 from .writer import Writer
+from .writing import record_row
 
 
 class SqliteRows:
@@ -78,7 +77,7 @@ class SqliteRows:
 
     def records(self, keys: Sequence[RecordKey]) -> list[Record]:
         """Those of these records that are stored."""
-        return [record_of(row) for key in keys for row in self._driver.ask("load_record", key)]
+        return [Record(*row) for key in keys for row in self._driver.ask("load_record", key)]
 
 
 class SqliteStore:
@@ -90,7 +89,7 @@ class SqliteStore:
     def ends(self) -> Mapping[int, int]:
         """The last number of the only lane."""
         with self._readers.one() as driver:
-            return dict.fromkeys((0,), sum(row[0] for row in driver.ask("read_end")))
+            return dict.fromkeys((0,), sum(last_seq for (last_seq,) in driver.ask("read_end")))
 
     def naming(self, tenant: str, texts: Sequence[str], lane: int, after: int, upto: int) -> list[JournalRow]:  # noqa: ARG002
         """The tenant's entries in a span of numbers whose text contains any of these."""
@@ -123,11 +122,11 @@ class SqliteStore:
     def _update(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
         begun: dict[str, str] = {}
 
-        def script(_: bool) -> Script[ScriptResult]:
+        def script(_: bool) -> Script[Written]:
             nonlocal begun
             begun = change(_begun(self._writer.driver))
             yield (Statement("put_setting", [setting_row(ERASING, begun)], many=True),)
-            return ScriptResult([], 0, 1, None)
+            return Written(1)
 
         self._writer.run(script)
         return begun
@@ -139,7 +138,7 @@ class SqliteStore:
         """One transaction."""
         done = Rewrites()
 
-        def script(_: bool) -> Script[ScriptResult]:
+        def script(_: bool) -> Script[Written]:
             nonlocal done
             driver = self._writer.driver
             done = with_totals(work(SqliteRows(driver)), [archived_lane(driver)], lambda _: SqliteBaseline(driver))
@@ -149,7 +148,7 @@ class SqliteStore:
                 statements = (*statements, Statement("put_setting", [counted], many=True))
             if statements:
                 yield statements
-            return ScriptResult([], 0, sum(len(one.parameters) for one in statements), _committed_row(driver, done))
+            return Written(sum(len(one.parameters) for one in statements), _committed_row(driver, done))
 
         self._writer.run(script)
         return done

@@ -36,12 +36,13 @@ from ...core.seen import seen_hold
 from ..journal_search import written
 from .driver import Row
 from .pool_reading import BEHIND_ALL_TEXT, At, by_tenant, count_waiting_before
-from .rows import keys_json
+from .rows import BESIDE_HOLD, keys_json
 
 
 def _slot(row: Row, at: At) -> Slot:
     """The latest of the clock and the last slots of a hold's pools."""
-    return max(at.now, row[23] or at.now, row[24] or at.now)
+    of_its_legs, above_them = row[BESIDE_HOLD]
+    return max(at.now, of_its_legs or at.now, above_them or at.now)
 
 
 def _hold(row: Row, at: At) -> StoredHold | None:
@@ -57,8 +58,9 @@ def find_hold(at: At, query: FindHold) -> StoredHold | None:
 def find_holds(at: At, query: FindHolds) -> list[StoredHold | None]:
     """Several holds, in the order asked."""
     rows = [row for some in by_tenant(query.keys) for row in at.driver.ask("read_holds_by_id", some)]
-    found = {(row[0], row[1]): _hold(row, at) for row in rows}
-    return [found.get(key) for key in query.keys]
+    holds = [hold for row in rows if (hold := _hold(row, at)) is not None]
+    by_key = {hold.key: hold for hold in holds}
+    return [by_key.get(key) for key in query.keys]
 
 
 def list_holds(at: At, query: ListHolds) -> Page[StoredHold]:

@@ -7,6 +7,7 @@ where a command or a loaded hold names an account. Decides nothing and writes no
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import cast
@@ -21,6 +22,7 @@ from ...core.hold_columns import hold_of
 from ...core.ladders.finding import prunable
 from ...core.ladders.lines import SKIPPED
 from ...core.ladders.retiring import Keeping, kept_for
+from ...core.limits import LIMITS_KEY
 from ...core.line_loading import lines_to_load
 from ...core.model import MAX_SLOT, Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.needs import Needs, tallies_of
@@ -30,7 +32,7 @@ from ...core.table_bounds import portion
 from ...core.trees import parent_of
 from ...core.view import NOBODY, Counts, DueLeg, FrontOfLine, Loaded, LoadLine
 from .driver import Row, Script, Statement
-from .rows import keys_json, operation_of, pool_of, record_of, tally_of
+from .rows import BESIDE_HOLD, BESIDE_POOL, keys_json, operation_of, pool_of
 
 EMPTY_POOLS = 100
 """How many empty on-demand pools one sweep removes."""
@@ -38,20 +40,22 @@ FED_LINES = 100
 """How many lines one sweep feeds, besides those of the pools on which it returns units."""
 
 
+class LimitsChanged(Exception):
+    """Other limits are stored than those that a batch was to be decided under. Nothing more was loaded: adopt them, and begin again."""
+
+
 class LoadedBatch(Struct):
-    """What was loaded for one batch, and what pruning needs to know."""
+    """What was loaded for one batch, under the limits that are stored, and what pruning needs to know."""
 
     loaded: Loaded
     swept: SweepList
     due: dict[Key, list[DueLeg]]
     oldest_operation: Slot | None
     oldest_ended: Slot | None
-    version: int
-    """The version of the stored limits."""
 
 
 class Rows(Struct):
-    """The rows loaded so far."""
+    """What was loaded so far."""
 
     pools: dict[Key, Pool]
     holds: dict[Key, StoredHold]
@@ -59,28 +63,27 @@ class Rows(Struct):
     records: dict[RecordKey, Record]
     first_deadlines: dict[Key, Slot]
     floors: dict[str, int]
-    accounts: bool = False
+    has_accounts: bool = False
     """Whether any of these holds has an account."""
-    special: bool = False
-    """Whether any of these pools may have a line: few have more than units."""
 
     def add(self, name: str, rows: list[Row]) -> None:
         """Add the rows of one statement."""
         if name in _POOLS:
             for row in rows:
-                self.pools[row[0], row[1]] = pool_of(row)
-                if row[17] is not None:
-                    self.first_deadlines[row[0], row[1]] = row[17]
-                if row[16] is not None:
-                    self.special = True
+                pool = pool_of(row)
+                key = (pool.tenant, pool.id)
+                self.pools[key] = pool
+                (first_deadline,) = row[BESIDE_POOL]
+                if first_deadline is not None:
+                    self.first_deadlines[key] = first_deadline
         elif name in _HOLDS:
             self.add_holds(map(hold_of, rows))
         elif name in _OPERATIONS:
-            for row in rows:
-                self.operations[row[0], row[1]] = operation_of(row)
+            for operation in map(operation_of, rows):
+                self.operations[operation.tenant, operation.id] = operation
         elif name == "load_record":
-            for row in rows:
-                self.records[row[0], row[1], row[2]] = record_of(row)
+            for record in itertools.starmap(Record, rows):
+                self.records[record.key] = record
         elif name == "load_floor":
             self.floors.update(rows)
 
@@ -89,10 +92,10 @@ class Rows(Struct):
         for hold in holds:
             self.holds[hold.tenant, hold.id] = hold
             if hold.account is not None:
-                self.accounts = True
+                self.has_accounts = True
 
 
-_POOLS = frozenset({"load_pool", "load_pools", "load_empty_pools"})
+_POOLS = frozenset({"load_pool", "load_pools"})
 _HOLDS = frozenset({"load_hold", "load_holds"})
 _OPERATIONS = frozenset({"load_operation", "load_operations"})
 
@@ -136,8 +139,10 @@ def gather(
     groups: Sequence[Group] | None = None,
     may_offer: bool = True,
     names: ErasedNames | None = None,
+    importing: bool = False,
 ) -> Script[LoadedBatch]:
-    """Load everything that `need` names; for these groups the lines of the pools too, without groups none."""
+    """Load everything that `need` names; for these groups the lines of the pools too, without groups none. Raise `LimitsChanged` if
+    other limits are stored than these; not while `importing`, which stores limits itself."""
     rows = Rows({}, {}, {}, {}, {}, {})
     first = _by_name(need)
     answers = yield tuple(first)
@@ -145,6 +150,8 @@ def gather(
         if answer:
             rows.add(statement[0], answer)
     last_seq, oldest_operation, oldest_ended, version = answers[0][0]
+    if (version or 0) != limits.version and not importing:
+        raise LimitsChanged
     if need.standing and rows.holds:
         yield from load_pools_of(rows, need.standing, limits, slot)
     swept = NOTHING_DUE
@@ -152,28 +159,41 @@ def gather(
         touched = rows.first_deadlines.copy()
         swept = yield from list_sweep(rows, need.sweep, slot, limits, empty_pools, pressed)
         rows.first_deadlines = touched  # a sweep returns the legs of its holds, not of their pools
-    counts = _UNCOUNTED
-    may_set_bound = bool(need.records) and need.changes_limits
-    if may_set_bound or _bounded(limits):
-        counts = yield from count(limits, slot, everything=may_set_bound)
-    horizon = slot
+    counts = yield from count(limits, slot, everything=LIMITS_KEY in need.records)
+    horizon, has_lines = slot, False
     for pool in rows.pools.values():
         if pool.slot > horizon:
             horizon = pool.slot
+        if pool.waiting:
+            has_lines = True
     due: dict[Key, list[DueLeg]] = {}
     if rows.first_deadlines and min(rows.first_deadlines.values()) <= horizon:
         due = yield from load_due(rows, slot, horizon, limits.max_due + 1)
     line = None
-    if rows.special and groups is not None:
+    if has_lines and groups is not None:
         line = yield from load_lines(rows, groups, due, limits, swept)
     tallies: dict[TallyKey, Tally] = {}
-    if need.tallies or rows.accounts or need.accounts:
+    if need.tallies or rows.has_accounts or need.accounts:
         moving = tallies_of(rows.holds.values(), names, need.accounts)
         tallies = yield from load_tallies({*need.tallies, *moving})
-    loaded = Loaded(slot, (last_seq or 0) + 1, rows.pools, rows.holds, rows.operations, rows.records,
-                    defaultdict(list, due).__getitem__, horizon, limits, rows.floors, counts, tallies, line,
-                    may_offer, names)  # fmt: skip
-    return LoadedBatch(loaded, swept, due, oldest_operation, oldest_ended, version or 0)
+    loaded = Loaded(
+        slot=slot,
+        next_seq=(last_seq or 0) + 1,
+        pools=rows.pools,
+        holds=rows.holds,
+        operations=rows.operations,
+        records=rows.records,
+        due=defaultdict(list, due).__getitem__,
+        horizon=horizon,
+        limits=limits,
+        fence_floors=rows.floors,
+        counts=counts,
+        tallies=tallies,
+        line=line,
+        may_offer=may_offer,
+        names=names,
+    )
+    return LoadedBatch(loaded, swept, due, oldest_operation, oldest_ended)
 
 
 def list_sweep(
@@ -182,7 +202,7 @@ def list_sweep(
     """The holds with due legs anywhere, as many as one transaction may return legs, the pools that may go, and those whose lines
     could be fed."""
     rested = MAX_SLOT if pressed else slot - limits.retention
-    retiring, left = yield from list_retiring(rows, limit, slot, limits, pressed)
+    retiring, more_retiring = yield from list_retiring(rows, limit, slot, limits, pressed)
     holds, waiting, *lists = yield (
         Statement("load_sweep", (slot, limit + 1)),
         Statement("load_waiting_pools", (slot, SKIPPED, FED_LINES)),
@@ -191,17 +211,24 @@ def list_sweep(
         Statement("load_closed_pools", (slot, empty_pools)),
     )
     retention = 0 if pressed else limits.retention
-    idle = [row for pools in lists for row in pools]
-    pools = sorted(idle, key=lambda row: (pool_of(row).idle_from(retention) or 0, row[0], row[1]))[:empty_pools]
+    idle = [pool_of(row) for pools in lists for row in pools]
+    idle = sorted(idle, key=lambda pool: (pool.idle_from(retention) or 0, pool.tenant, pool.id))[:empty_pools]
     due = [hold_of(row) for row in holds]
     listed, more = portion(((hold.key, len(hold.open_legs())) for hold in due), limit, limits.max_due)
     rows.add_holds(due[: len(listed)])
     yield from load_pools_of(rows, [*listed, *retiring], limits, slot)
-    rows.add("load_empty_pools", [row for row in (*pools, *waiting) if (row[0], row[1]) not in rows.pools])
-    parents = {(row[0], parent) for row in pools if (parent := parent_of(row[1])) is not None}
+    lines = [pool_of(row) for row in waiting]
+    rows.pools = {**{pool.key: pool for pool in (*idle, *lines)}, **rows.pools}
+    parents = {(pool.tenant, parent) for pool in idle if (parent := parent_of(pool.id)) is not None}
     yield from load_pools(rows, parents)  # they count their children
-    lines = [(row[0], row[1]) for row in waiting]
-    return SweepList(listed, [(row[0], row[1]) for row in pools], more or left, pressed, retiring, lines)
+    return SweepList(
+        holds=listed,
+        pools=[pool.key for pool in idle],
+        more=more or more_retiring,
+        pressed=pressed,
+        retiring=retiring,
+        lines=[pool.key for pool in lines],
+    )
 
 
 def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: bool) -> Script[tuple[list[Key], bool]]:
@@ -212,10 +239,12 @@ def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: b
         Statement("load_retiring", (int(rule), MAX_SLOT if pressed else slot - span, limit + 1))
         for rule, span in zip(rules, spans, strict=True)
     )
-    found: list[tuple[Slot, str, StoredHold]] = []
+    leaving: list[tuple[Slot, StoredHold]] = []
     for span, answer in zip(spans, answers, strict=True):
-        found += [(row[-1] + span, row[1], hold_of(row)) for row in answer]
-    holds = [hold for *_, hold in sorted(found, key=lambda one: (one[0], one[1], one[2].tenant))]
+        for row in answer:
+            (kept_from,) = row[BESIDE_HOLD]
+            leaving.append((kept_from + span, hold_of(row)))
+    holds = [hold for _, hold in sorted(leaving, key=lambda each: (each[0], each[1].id, each[1].tenant))]
     # for room, as many as there must be: those that the batch names are left out yet
     max_legs = MAX_SLOT if pressed else limits.max_due
     listed, more = portion(((hold.key, len(hold.pools)) for hold in holds), limit, max_legs)
@@ -225,8 +254,8 @@ def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: b
 
 def load_pools_of(rows: Rows, holds: Iterable[Key], limits: Limits, slot: Slot) -> Script[None]:
     """The pools of these holds; a hold that may be pruned touches none, as in the core's own `touched`."""
-    found = [rows.holds[key] for key in holds if key in rows.holds]
-    alive = [hold for hold in found if not prunable(hold, limits, slot)]
+    loaded = [rows.holds[key] for key in holds if key in rows.holds]
+    alive = [hold for hold in loaded if not prunable(hold, limits, slot)]
     yield from load_pools(rows, {(hold.tenant, name) for hold in alive for name in hold.pools})
 
 
@@ -293,23 +322,24 @@ def load_tallies(keys: set[TallyKey]) -> Script[dict[TallyKey, Tally]]:
     for tenant, pool, account in keys:
         tenants.setdefault(tenant, []).append((pool, account))
     answers = yield tuple(Statement("load_tallies", (tenant, keys_json(names))) for tenant, names in tenants.items())
-    return {row[:3]: tally_of(row) for answer in answers for row in answer}
+    return {
+        (tenant, pool, account): Tally(account, used, loose)
+        for answer in answers
+        for tenant, pool, account, used, loose in answer
+    }
 
 
-def _bounded(limits: Limits) -> bool:
-    return limits.max_pools is not None or limits.max_holds is not None or limits.max_operations is not None
-
-
-def count(limits: Limits, slot: Slot, *, everything: bool = False) -> Script[Counts]:
-    """How full the bounded tables are; each costs a scan, so only where a bound is set, or may be set by this batch."""
-    counts = {"pools": 0, "live_holds": 0, "operations": 0}
-    asked = [
-        ("pools", limits.max_pools, Statement("count_pools")),
-        ("live_holds", limits.max_holds, Statement("count_live_holds", (slot,))),
-        ("operations", limits.max_operations, Statement("count_operations", (slot,))),
-    ]
-    wanted = [(field, statement) for field, bound, statement in asked if everything or bound is not None]
-    answers = yield tuple(statement for _, statement in wanted)
-    for (field, _), answer in zip(wanted, answers, strict=True):
-        counts[field] = answer[0][0]
-    return Counts(**counts)
+def count(limits: Limits, slot: Slot, *, everything: bool) -> Script[Counts]:
+    """Return how full the bounded tables are; each costs a scan, so only where a bound is set, or (`everything`) may be set by this
+    batch."""
+    statements: dict[str, Statement] = {}
+    if everything or limits.max_pools is not None:
+        statements["pools"] = Statement("count_pools")
+    if everything or limits.max_holds is not None:
+        statements["live_holds"] = Statement("count_live_holds", (slot,))
+    if everything or limits.max_operations is not None:
+        statements["operations"] = Statement("count_operations", (slot,))
+    if not statements:
+        return _UNCOUNTED
+    answers = yield tuple(statements.values())
+    return Counts(**{table: number for table, ((number,),) in zip(statements, answers, strict=True)})

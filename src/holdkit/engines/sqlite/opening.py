@@ -21,13 +21,13 @@ import msgspec
 
 from ...core.bounds import MEANING, Limits
 from ...core.limits import LIMITS_KEY
-from ...core.model import Slot
+from ...core.model import Record, Slot
 from ...errors import EngineError, Overloaded
 from ..durability import sync_file
 from ..settings import StoredLimits, check_asked, limits_as_created
 from .driver import Driver, Row, Script, Statement, migrations
 from .forking import check_inherited
-from .rows import SECRET, new_generation, new_secret, record_of, setting_row
+from .rows import SECRET, new_generation, new_secret, setting_row
 
 MINIMUM: Final = (3, 38, 0)
 """The first release with the ->> operator and built-in JSON."""
@@ -224,7 +224,7 @@ def _check_version(version: int, newest: int, path: str) -> None:
 
 def present_version(driver: Driver, path: str) -> int:
     """The schema's version, 0 if it has none; another application's table of that name is refused."""
-    ours = [row[0] for row in driver.ask("list_our_tables")]
+    ours = [table for (table,) in driver.ask("list_our_tables")]
     if "holdkit_migrations" not in ours:
         if ours:
             raise EngineError(
@@ -321,8 +321,8 @@ def stored_limits(driver: Driver, path: str, asked: Limits | None, secret: bytes
         if name.startswith("limit.") and name[6:] in MEANING
     }
     created = limits_as_created(path, stored, asked, Limits())
-    rows = driver.ask("load_record", LIMITS_KEY)
-    stored_now = StoredLimits(created, record_of(rows[0]) if rows else None, secret=secret)
+    record = next((Record(*row) for row in driver.ask("load_record", LIMITS_KEY)), None)
+    stored_now = StoredLimits(created, record, secret=secret)
     return check_asked(path, asked, stored_now)
 
 

@@ -22,11 +22,11 @@ from .caller_transaction import run_in_caller_transaction
 from .driver import Driver, OnStatement, Row, Script
 from .forking import keep
 from .opening import connect, error_from_sqlite, set_up
-from .script import ScriptResult
+from .script import RunAgain, ScriptResult
 from .writer import Writer
 
 T = TypeVar("T")
-Make = Callable[[Sequence[Group]], Callable[[], Script[ScriptResult]]]
+Make = Callable[[Sequence[Group]], Callable[[], Script[ScriptResult | RunAgain]]]
 
 _ENDED: Final = (
     "this transaction is Holdkit's: it is committed when your function returns, and rolled back if it raises"
@@ -75,7 +75,6 @@ class _OwnTransaction:
         left = list(range(len(groups)))
         while True:
             ran = self._run([groups[index] for index in left])
-            assert ran.outcomes is not None
             for index, answers, places in zip(left, ran.outcomes, ran.positions, strict=True):
                 outcomes[index], positions[index] = answers, places
             unfed.update(ran.unfed)

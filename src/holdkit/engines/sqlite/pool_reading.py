@@ -25,7 +25,7 @@ from ...core.reading import (
 from ...core.seen import NOTHING_ON_POOL, DueOnPool, seen_pool
 from ...core.trees import ancestors
 from .driver import Driver, Row
-from .rows import keys_json, pool_of
+from .rows import BESIDE_POOL, keys_json, pool_of
 
 
 class At(NamedTuple):
@@ -38,8 +38,8 @@ class At(NamedTuple):
 
 def find_pool(at: At, query: FindPool) -> Pool | None:
     """One pool, due legs counted as returned."""
-    found = _seen(at, at.driver.ask("read_pool", {"tenant": query.key[0], "id": query.key[1], "now": at.now}))
-    return found[0] if found else None
+    pools = _seen(at, at.driver.ask("read_pool", {"tenant": query.key[0], "id": query.key[1], "now": at.now}))
+    return pools[0] if pools else None
 
 
 def find_pools(at: At, query: FindPools) -> list[Pool | None]:
@@ -80,20 +80,21 @@ def list_pools(at: At, query: ListPools) -> list[Pool]:
 def _seen(at: At, rows: list[Row]) -> list[Pool]:
     """The pools of one tenant as they show now."""
     above: dict[str, tuple[Pool, DueOnPool]] = {}
-    names = sorted({name for row in rows for name in ancestors(row[1])})
+    shown = [(pool_of(row), _due(row)) for row in rows]
+    names = sorted({name for pool, _ in shown for name in ancestors(pool.id)})
     if names:
-        parameters = {"tenant": rows[0][0], "ids": keys_json(names), "now": at.now}
+        parameters = {"tenant": shown[0][0].tenant, "ids": keys_json(names), "now": at.now}
         for row in at.driver.ask("read_pools_by_id", parameters):
-            above[row[1]] = pool_of(row), _due(row)
-    return [
-        seen_pool(pool_of(row), _due(row), [above[name] for name in ancestors(row[1]) if name in above]) for row in rows
-    ]
+            pool = pool_of(row)
+            above[pool.id] = pool, _due(row)
+    return [seen_pool(pool, due, [above[name] for name in ancestors(pool.id) if name in above]) for pool, due in shown]
 
 
 def _due(row: Row) -> DueOnPool:
-    if not row[17] and row[19] is None:
+    due_units, due_waiters, can_serve = row[BESIDE_POOL]
+    if not due_units and can_serve is None:
         return NOTHING_ON_POOL
-    return DueOnPool(row[17] or 0, row[18] or 0, bool(row[19]))
+    return DueOnPool(due_units or 0, due_waiters or 0, bool(can_serve))
 
 
 def next_deadline(at: At, query: NextDeadline) -> Slot | None:

@@ -67,7 +67,7 @@ from .pool_reading import (
     list_usage,
     next_deadline,
 )
-from .rows import GENERATION, record_of
+from .rows import GENERATION
 
 
 def answer(at: At, query: Query[Any]) -> Any:
@@ -77,14 +77,13 @@ def answer(at: At, query: Query[Any]) -> Any:
 
 def find_record(at: At, query: FindRecord) -> Record | None:
     """One record."""
-    rows = at.driver.ask("load_record", query.key)
-    return record_of(rows[0]) if rows else None
+    return next((Record(*row) for row in at.driver.ask("load_record", query.key)), None)
 
 
 def list_records(at: At, query: ListRecords) -> Page[Record]:
     """A page of records of one kind."""
     rows = at.driver.each("read_records", (query.tenant, query.kind, query.after, query.limit))
-    return page_of(map(record_of, rows), record_bytes, query.limit, query.max_bytes)
+    return page_of(starmap(Record, rows), record_bytes, query.limit, query.max_bytes)
 
 
 def list_tenants(at: At, query: ListTenants) -> list[str]:

@@ -16,9 +16,9 @@ from ..progress import Progress
 from .audit import Audit, verify
 from .driver import Driver, Row, Script, Statement
 from .loading import gather
-from .rows import entry_rows, leg_row, new_generation, new_hold_row, new_pool_row, record_row, tally_row
-from .script import ScriptResult
-from .writing import write_back
+from .rows import new_generation, new_hold_row
+from .script import Written
+from .writing import entry_rows, leg_row, new_pool_row, record_row, rows_of, tally_row
 
 
 class Repair:
@@ -31,24 +31,24 @@ class Repair:
         self._progress = progress
         self.report = Repaired((), ())
 
-    def script(self, driver: Driver) -> Script[ScriptResult]:
+    def script(self, driver: Driver) -> Script[Written]:
         """Verify under the write lock, and write what differs."""
         with closing(Audit(driver, self._limits, self._progress)) as audit:
             self.report = sort_out(audit.differences(self._now))
             last_seq = audit.folded.last_seq
             if not self.report.repaired:
-                return ScriptResult([], last_seq, 0, None)
+                return Written()
             repaired = repair_rows(audit.mismatches, audit.folded, self._command)
         self.report = Repaired(self.report.repaired, self.report.left, tuple(repaired.entries))
         if self._dry_run:
-            return ScriptResult([], last_seq, 0, None)
+            return Written()
         rows = entry_rows(repaired.entries, last_seq + 1)
-        statements = rows_of(repaired, rows)
+        statements = repair_statements(repaired, rows)
         yield tuple(statements)
-        return ScriptResult([], last_seq + len(rows), len(statements), ("journal", rows[0]) if rows else None)
+        return Written(len(statements), ("journal", rows[0]) if rows else None)
 
 
-def rows_of(repaired: RepairedRows, journal: list[Row]) -> list[Statement]:
+def repair_statements(repaired: RepairedRows, journal: list[Row]) -> list[Statement]:
     """Everything that was repaired, as statements: a row goes, and comes back as it should be."""
     statements: list[tuple[str, list[Row]]] = [
         ("delete_pools", [*repaired.pools]),
@@ -78,27 +78,28 @@ class Import:
         self._chunks: Iterator[list[Carried]] | None = chunks(carried)
         self._limits, self._now, self._path, self._verify = limits, now, path, verify
 
-    def script(self, driver: Driver) -> Script[ScriptResult]:
+    def script(self, driver: Driver) -> Script[Written]:
         """Write everything; nothing is committed before all of it fits."""
-        left, self._chunks = self._chunks, None
-        if left is None:
+        carried, self._chunks = self._chunks, None
+        if carried is None:
             raise EngineError(f"cannot import into {self._path}: the commit failed; try again")
-        heads, pools = yield (Statement("load_head"), Statement("count_pools"))
-        if heads[0][0] is not None or pools[0][0]:
+        ((last_seq, *_),), ((pools,),) = yield (Statement("load_head"), Statement("count_pools"))
+        if last_seq is not None or pools:
             raise not_empty(self._path)
         yield (Statement("put_setting", [new_generation()], many=True),)
         committed_row: tuple[str, Row] | None = None
-        written = last_seq = 0
-        for chunk in left:
-            loaded_batch = yield from gather(needs_of(chunk), 0, self._limits)
+        written = 0
+        for chunk in carried:
+            loaded_batch = yield from gather(needs_of(chunk), 0, self._limits, importing=True)
             view = View(loaded_batch.loaded)
             take_in(view, chunk)
-            yield tuple(write_back(view))
-            committed_row = committed_row or ("journal", entry_rows(view.entries[:1], view.loaded.next_seq)[0])
-            written, last_seq = written + len(view.entries), view.next_seq - 1
-        pools, live = yield (Statement("count_pools"), Statement("count_live_holds", (self._now,)))
-        check_room(self._limits, pools[0][0], live[0][0])
+            rows = rows_of(view)
+            yield tuple(rows.statements())
+            committed_row = committed_row or rows.committed_row()
+            written += len(view.entries)
+        ((pools,),), ((live,),) = yield (Statement("count_pools"), Statement("count_live_holds", (self._now,)))
+        check_room(self._limits, pools, live)
         if self._verify:
             for difference in verify(driver, self._limits, self._now):
                 raise EngineError(f"cannot import into {self._path}: {difference}; export it again while nobody writes")
-        return ScriptResult([], last_seq, written, committed_row)
+        return Written(written, committed_row)

@@ -10,7 +10,7 @@ from ...core.model import Slot
 from ..rollups import RollupPosition, RollupRow
 from .driver import Script, Statement
 from .readers import Readers
-from .script import ScriptResult
+from .script import Written
 from .writer import Writer
 
 
@@ -57,18 +57,18 @@ class SqliteRollups:
         self._writer.run(lambda _: _delete(Statement("drop_rollups", (tenant,))))
 
 
-def _store(values: list[tuple[object, ...]], position: RollupPosition | None) -> Script[ScriptResult]:
+def _store(values: list[tuple[object, ...]], position: RollupPosition | None) -> Script[Written]:
     """A run after a commit in doubt that did take place finds another version, and reports that it lost: its writer then reads
     the position again."""
     if position is not None:
         [stored] = yield (Statement("load_rollup_position"),)
         if (stored[0][0] if stored else 0) != position.version:
-            return ScriptResult([], 0, 0, None)
+            return Written()
         yield (Statement("store_rollup_position", (position.version + 1, position.body)),)
     yield (Statement("store_rollups", values, many=True),)
-    return ScriptResult([], 0, len(values) + 1, None)
+    return Written(len(values) + 1)
 
 
-def _delete(statement: Statement) -> Script[ScriptResult]:
+def _delete(statement: Statement) -> Script[Written]:
     [gone] = yield (statement,)
-    return ScriptResult([], 0, len(gone), None)
+    return Written(len(gone))

@@ -9,7 +9,7 @@ from ...core.seals import Seal, seal_of, seal_row
 from .driver import Driver, Script, Statement
 from .readers import Readers
 from .rows import REWRITES
-from .script import ScriptResult
+from .script import Written
 from .writer import Writer
 
 
@@ -22,7 +22,7 @@ class SqliteSeals:
     def last_seals(self) -> dict[int, Seal]:
         """The last seal of each lane."""
         with self._readers.one() as driver:
-            return {row[0]: seal_of(row) for row in driver.ask("last_seals")}
+            return {seal.lane: seal for seal in map(seal_of, driver.ask("last_seals"))}
 
     def read_seals(self, lane: int, after: int, limit: int) -> list[Seal]:
         """Seals behind a number."""
@@ -54,12 +54,12 @@ def rewrites_of(driver: Driver) -> int:
     return next((int(value) for (value,) in driver.ask("find_setting", (REWRITES,))), 0)
 
 
-def _nothing() -> Script[ScriptResult]:
+def _nothing() -> Script[Written]:
     yield ()
-    return ScriptResult([], 0, 0, None)
+    return Written()
 
 
-def _add(seal: Seal) -> Script[ScriptResult]:
+def _add(seal: Seal) -> Script[Written]:
     """After a failed commit it is run again, which does no harm: nobody needs to find out whether it took place."""
     yield (Statement("add_seal", seal_row(seal)),)
-    return ScriptResult([], 0, 1, None)
+    return Written(1)

@@ -68,5 +68,5 @@ class SqliteTables:
 
     def _tables(self) -> list[str]:
         self.version()  # refuses tables that are not ours
-        rows = self._driver.tell("select name from sqlite_schema where type = 'table'")
-        return sorted(our_names() & {row[0] for row in rows})
+        tables = {name for (name,) in self._driver.tell("select name from sqlite_schema where type = 'table'")}
+        return sorted(our_names() & tables)

@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import Final
+from typing import Final, TypeVar
 
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ..deadlines import current, seconds_left, within
@@ -39,7 +39,9 @@ from .driver import Driver, OnStatement, Row, Script
 from .fair_write_lock import FairWriteLock
 from .forking import Activity
 from .opening import Identity, connect, error_from_sqlite, identity, set_up
-from .script import ScriptResult
+from .script import RunAgain, Written
+
+W = TypeVar("W", bound=Written)
 
 _PASSING: Final = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CONSTRAINT}
@@ -69,14 +71,14 @@ class Writer:
         activity.add(self)
 
     def run(
-        self, make: Callable[[bool], Script[ScriptResult]], *, until: float | None = None, checkpoint: bool = True
-    ) -> ScriptResult:
+        self, make: Callable[[bool], Script[W | RunAgain]], *, until: float | None = None, checkpoint: bool = True
+    ) -> W:
         """Run the script in a transaction, again as often as it says that something must go first. `until` is the deadline of a batch;
         None: that of this thread. Without `checkpoint` the caller calls `tidy` afterwards."""
         self._acquire(until)
         try:
             ran = self._transact(self._ready(), make)
-            while ran.outcomes is None:
+            while isinstance(ran, RunAgain):
                 ran = self._transact(self._ready(), make)
             if checkpoint and self.checkpoints.due():
                 with suppress(sqlite3.Error, HoldkitError):  # it will be due again; the batch is committed
@@ -252,7 +254,7 @@ class Writer:
             self.suspect = False
         return self._driver
 
-    def _transact(self, driver: Driver, make: Callable[[bool], Script[ScriptResult]]) -> ScriptResult:
+    def _transact(self, driver: Driver, make: Callable[[bool], Script[W]]) -> W:
         try:
             driver.tell("begin immediate")
             ran = driver.run(make(False))
@@ -296,9 +298,7 @@ class Writer:
         if driver is not None:
             driver.let_go()
 
-    def _resolve(
-        self, ran: ScriptResult, make: Callable[[bool], Script[ScriptResult]], error: sqlite3.Error
-    ) -> ScriptResult:
+    def _resolve(self, ran: W, make: Callable[[bool], Script[W]], error: sqlite3.Error) -> W:
         """COMMIT failed: find out whether it took place, or raise `OutcomeUnknown`."""
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
             self._undo()  # the commit record is written last, and there was no room for it

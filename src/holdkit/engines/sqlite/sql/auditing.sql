@@ -6,12 +6,8 @@ select seq, tenant, subject, body, crc from holdkit_journal where seq > ? order 
 
 -- name: audit_pools
 -- every pool, and the column that is derived
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor,
-       case when waiting or last_number or children or per_account is not null or line is not null
-            then json_array(waiting, last_number, children, per_account, coalesce(line, 'strict')) end,
-       over
-from holdkit_pools order by tenant, id
+select {pool}, over
+from holdkit_pools p order by tenant, id
 
 -- name: audit_holds
 -- every hold, and the column that is derived

@@ -7,25 +7,21 @@ select (select max(seq) from holdkit_journal),
        (select min(kept_from) from holdkit_holds where kept = 0),
        (select version from holdkit_records where tenant = '' and kind = '~limits' and id = 'limits')
 
--- name: load_pool
--- one pool; what few pools have is in one column; its earliest deadline says whether due legs must be asked for at all
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor,
-       case when last_number or children or per_account is not null or line is not null
-            then json_array(waiting, last_number, children, per_account, coalesce(line, 'strict')) end,
-       case when held or waiting
+-- part: loaded_pool
+-- a pool, and its earliest deadline, which says whether due legs must be asked for at all
+{pool},
+       case when p.held or p.waiting
             then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
+
+-- name: load_pool
+-- one pool
+select {loaded_pool}
 from holdkit_pools p
 where tenant = ? and id = ?
 
 -- name: load_pools
 -- the same for many: one statement, whatever their number
-select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor,
-       case when p.last_number or p.children or p.per_account is not null or p.line is not null
-            then json_array(p.waiting, p.last_number, p.children, p.per_account, coalesce(p.line, 'strict')) end,
-       case when p.held or p.waiting
-            then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
+select {loaded_pool}
 from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.value
 
 -- name: load_hold
@@ -81,11 +77,7 @@ from json_each(?2) k cross join holdkit_tallies t on t.tenant = ?1 and t.pool = 
 -- name: load_waiting_pools
 -- pools whose line could be fed: whoever is in front of it and not due (of some lines, one of the first so many) asks for no more
 -- than is available. The others would fill the list of every sweep
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor,
-       case when last_number or children or per_account is not null or line is not null
-            then json_array(waiting, last_number, children, per_account, coalesce(line, 'strict')) end,
-       null
+select {pool}, null
 from holdkit_pools p
 where waiting > 0 and not archived and total > held + consumed
   and total - held - consumed >=
@@ -121,36 +113,24 @@ limit ?
 
 -- name: load_empty_pools
 -- on-demand pools that are empty, straight off holdkit_pools_empty
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor,
-       case when last_number or children or per_account is not null or line is not null
-            then json_array(waiting, last_number, children, per_account, coalesce(line, 'strict')) end,
-       null
-from holdkit_pools
+select {pool}, null
+from holdkit_pools p
 where on_demand and held = 0 and consumed = 0 and label is null and closes is null and not archived and children = 0
 order by tenant, id
 limit ?
 
 -- name: load_rested_pools
 -- labelled ones that have been empty since a slot or longer, straight off holdkit_pools_resting
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor,
-       case when last_number or children or per_account is not null or line is not null
-            then json_array(waiting, last_number, children, per_account, coalesce(line, 'strict')) end,
-       null
-from holdkit_pools
+select {pool}, null
+from holdkit_pools p
 where label is not null and closes is null and on_demand and held = 0 and consumed = 0 and not archived and slot <= ?
 order by slot, tenant, id
 limit ?
 
 -- name: load_closed_pools
 -- those whose window is over, straight off holdkit_pools_closing
-select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor,
-       case when last_number or children or per_account is not null or line is not null
-            then json_array(waiting, last_number, children, per_account, coalesce(line, 'strict')) end,
-       null
-from holdkit_pools
+select {pool}, null
+from holdkit_pools p
 where closes is not null and not archived and closes <= ? and held = 0
 order by closes, tenant, id
 limit ?

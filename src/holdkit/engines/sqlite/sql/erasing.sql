@@ -24,7 +24,7 @@ select j.seq, j.body from json_each(?) k cross join holdkit_journal j on j.seq =
 
 -- name: load_whole_operations
 -- a page of recorded answers that are stored whole
-select tenant, id, fingerprint, until, outcome, seq from holdkit_operations
+select tenant, id, fingerprint, until, outcome, seq, null from holdkit_operations
 where tenant = ? and id > ? and substr(outcome, 1, 1) = '{' order by id limit ?
 
 -- name: rewrite_entries

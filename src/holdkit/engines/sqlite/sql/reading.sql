@@ -2,10 +2,7 @@
 
 -- part: shown_pool
 -- what is read of a pool: its row, how many of its units and of its waiters are due, and whether anybody waits whom it could serve
-p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor,
-       case when p.last_number or p.children or p.per_account is not null or p.line is not null
-            then json_array(p.waiting, p.last_number, p.children, p.per_account, coalesce(p.line, 'strict')) end,
+{pool},
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end,
        case when p.waiting then (select sum(l.number > 0) from holdkit_legs l
