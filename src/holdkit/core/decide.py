@@ -6,7 +6,8 @@ same view and the same commands give the same outcomes and the same entries, on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -30,7 +31,7 @@ from .ladders.pools import (
 from .ladders.records import change_limits, put_record
 from .ladders.retiring import retire_holds, return_to_pool
 from .model import Key, Slot, State
-from .outcomes import Done, Outcome, Reason, Refusal
+from .outcomes import Done, Outcome, Position, Reason, Refusal
 from .refusals import journal_refusals
 from .remembering import UNSETTLED, operations_full, recall, remember
 from .touching import bound_touched, touched
@@ -84,6 +85,12 @@ LADDERS: Final[dict[type[Any], Callable[[View, Any, Slot], Outcome]]] = {
 def decide_groups(view: View, groups: Iterable[Group], due: SweepList = NOTHING_DUE) -> list[list[Outcome]]:
     """Decide every group in order, each on the state that the ones before it left."""
     return [decide_group(view, group, due) for group in groups]
+
+
+def positions_of(view: View, outcomes: Iterable[Sequence[Outcome]]) -> list[list[Position | None]]:
+    """Return the place of each outcome's entry in a journal with one lane, beside the outcomes of `decide_groups`; None: it has no entry."""
+    positions = iter([Position(0, number) if number else None for number in view.numbers])
+    return [list(islice(positions, len(group))) for group in outcomes]
 
 
 def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list[Outcome]:

@@ -90,17 +90,6 @@ def reply(outcome: Outcome, position: Position | None, survives: Survives | None
                    outcome.swept, outcome.more, outcome.replayed, outcome.refusal, position, survives)  # fmt: skip
 
 
-def positions_of(outcomes: Sequence[Sequence[Outcome]], numbers: Sequence[int]) -> list[list[Position | None]]:
-    """Of a journal with one lane: the number of each outcome's entry, in order (0: none), as positions beside the outcomes."""
-    each = [Position(0, number) if number else None for number in numbers]
-    found: list[list[Position | None]] = []
-    at = 0
-    for group in outcomes:
-        found.append(each[at : at + len(group)])
-        at += len(group)
-    return found
-
-
 class Engine(Protocol):
     """Stores the state and the journal. Thread-safe: any thread may call any method; the engine serialises writes itself.
 

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from ..core.bounds import Limits
 from ..core.commands import AnyCommand, Group, PlaceHold, ReleaseHold
-from ..core.decide import SweepList, decide_groups
+from ..core.decide import SweepList, decide_groups, positions_of
 from ..core.entries import Action, Entry
 from ..core.ladders.expiry import expire, own_time
 from ..core.model import Key, Slot
@@ -28,7 +28,7 @@ from ..engines.clocks import Clock
 from ..engines.memory import MemoryEngine
 from ..engines.memory.journal import Journal
 from ..engines.memory.tables import Tables
-from ..engines.port import Applied, Lent, positions_of
+from ..engines.port import Applied, Lent
 
 T = TypeVar("T")
 
@@ -243,7 +243,7 @@ class ChecksThenActs(MemoryEngine):
         self._let_others_in()
         with self._lock:
             self._write(view)
-            positions = positions_of(outcomes, view.numbers)
+            positions = positions_of(view, outcomes)
             return Applied(outcomes, self._journal.last_seq, bool(view.entries), positions=positions)
 
     def _let_others_in(self) -> None:

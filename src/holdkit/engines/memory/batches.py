@@ -12,7 +12,7 @@ from threading import TIMEOUT_MAX, RLock
 
 from ...core.bounds import Limits
 from ...core.commands import Group, Sweep
-from ...core.decide import NOTHING_DUE, SweepList, decide_groups
+from ...core.decide import NOTHING_DUE, SweepList, decide_groups, positions_of
 from ...core.ladders.expiry import backlog, own_time, return_backlog
 from ...core.ladders.finding import prunable
 from ...core.ladders.lines import served
@@ -27,7 +27,7 @@ from ...core.view import NOBODY, Counts, Loaded, LoadLine, View
 from ...errors import EngineError, Overloaded
 from ..clocks import Clock, wall_clock
 from ..deadlines import seconds_left
-from ..port import Applied, positions_of
+from ..port import Applied
 from ..settings import StoredLimits
 from .journal import Journal
 from .tables import Tables
@@ -74,7 +74,7 @@ class Batches:
             self._write(view)
             wrote = bool(view.entries or view.operations.changed)
             later = groups_put_off(view, groups, outcomes) if view.put_off else frozenset()
-            positions = positions_of(outcomes, view.numbers)
+            positions = positions_of(view, outcomes)
             views = [*first, view]
             left = tuple(sorted(set[Key]().union(*(one.unfed for one in views)))) if first or view.unfed else ()
             woken = sum(map(served, views), ()) if view.has_lines or first else ()

@@ -33,8 +33,9 @@ from ...core.validation import invalid
 from ...errors import EngineError, InvalidRequest, Overloaded
 from ..driver_connections import transaction_ended
 from .driver import Driver, OnStatement, Script
-from .opening import Identity, connect, error_from_sqlite, identity, set_up
+from .opening import connect, error_from_sqlite, set_up
 from .script import RunAgain, ScriptResult
+from .writer import Identity, identity
 
 ADVICE = "begin it with BEGIN IMMEDIATE, or let Holdkit begin it by passing a connection without an open transaction"
 

@@ -8,10 +8,12 @@ write lock. Never blocks a reader, and never waits for one.
 from __future__ import annotations
 
 import os
+import sqlite3
 from contextlib import suppress
 from typing import Final
 
 from .driver import Driver
+from .opening import connect, set_up
 
 PAGES: Final = 4_000
 """About how long the WAL may grow between two checkpoints. A page that many batches change is copied once per checkpoint: with
@@ -22,10 +24,13 @@ _FRAME: Final = 4096 + 24
 
 
 class Checkpoints:
-    """When the next one is due. The file keeps its length when SQLite starts it anew, so rows written are counted too."""
+    """The checkpoints of one file, and the second connection, which holds the write lock meanwhile. The WAL keeps its length when SQLite
+    starts it anew, so rows written are counted too."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, seconds: float) -> None:
+        self._path, self._seconds = path, seconds
         self._wal = f"{path}-wal"
+        self._lock_holder: Driver | None = None
         self.rows = 0
         """Rows that transactions of ours have written since the last checkpoint."""
         self._pages_per_row = 2.0
@@ -47,15 +52,32 @@ class Checkpoints:
             return os.stat(self._wal).st_size  # noqa: PTH116  (once per batch: a Path costs more than the call)
         return 0
 
-    def run(self, writer: Driver, lock_holder: Driver) -> bool:
-        """Checkpoint as far as readers allow; whether everything is in the database file, synced."""
-        lock_holder.tell("begin immediate")
+    def run(self, writer: Driver) -> bool:
+        """Checkpoint what readers allow; whether everything is in the database file, synced."""
         try:
-            busy, frames, done = writer.tell("pragma wal_checkpoint(passive)")[0]
-        finally:
-            lock_holder.connection.rollback()
+            if self._lock_holder is None:
+                self._lock_holder = Driver(connect(self._path, self._seconds), writer.on_statement)
+                set_up(self._lock_holder.connection)
+            self._lock_holder.tell("begin immediate")
+            try:
+                ((busy, frames, copied),) = writer.tell("pragma wal_checkpoint(passive)")
+            finally:
+                self._lock_holder.connection.rollback()
+        except BaseException:
+            self.drop_connection()  # it may have the write lock still, and then no one could ever write again
+            raise
         self._learn(frames)
-        return not busy and frames == done
+        return not busy and frames == copied
+
+    def connections(self) -> list[sqlite3.Connection]:
+        """The second connection, if it is open."""
+        return [] if self._lock_holder is None else [self._lock_holder.connection]
+
+    def drop_connection(self) -> None:
+        """Close the second connection; the next checkpoint opens another."""
+        lock_holder, self._lock_holder = self._lock_holder, None
+        if lock_holder is not None:
+            lock_holder.let_go()
 
     def _learn(self, frames: int) -> None:
         """How many pages a row costs: measured on what was written since the last checkpoint, by whomever."""

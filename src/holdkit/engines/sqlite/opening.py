@@ -15,7 +15,7 @@ import errno
 import os
 import sqlite3
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -324,13 +324,3 @@ def stored_limits(driver: Driver, path: str, asked: Limits | None, secret: bytes
     record = next((Record(*row) for row in driver.ask("load_record", LIMITS_KEY)), None)
     stored_now = StoredLimits(created, record, secret=secret)
     return check_asked(path, asked, stored_now)
-
-
-Identity: TypeAlias = tuple[int, int]
-"""Device and inode of a file."""
-
-
-def identity(path: str) -> Identity:
-    """Which file is at this path now."""
-    status = os.stat(path)  # noqa: PTH116  (once per batch: a Path costs more than the call)
-    return (status.st_dev, status.st_ino)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ...core.bounds import Limits
 from ...core.commands import Group, Sweep
-from ...core.decide import SweepList, decide_groups
+from ...core.decide import SweepList, decide_groups, positions_of
 from ...core.ladders.expiry import backlog, return_backlog
 from ...core.ladders.lines import left_to_offer, served
 from ...core.limits import LIMITS_KEY
@@ -24,7 +24,6 @@ from ...core.table_bounds import overflow, retirements, spare, unnamed
 from ...core.touching import groups_put_off
 from ...core.view import View
 from ..clocks import Clock
-from ..port import positions_of
 from ..settings import StoredLimits
 from .driver import Row, Script, Statement
 from .loading import LimitsChanged, LoadedBatch, gather
@@ -130,7 +129,7 @@ def apply_script(
         committed_row=rows.committed_row(),
         outcomes=outcomes,
         last_seq=loaded_batch.loaded.next_seq + len(view.entries) - 1,
-        positions=positions_of(outcomes, view.numbers),
+        positions=positions_of(view, outcomes),
         put_off=groups_put_off(view, groups, outcomes) if view.put_off else frozenset(),
         unfed=tuple(sorted(retry_state.unfed)),
         served=retry_state.served,

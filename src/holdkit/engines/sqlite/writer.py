@@ -25,20 +25,21 @@ released in any case.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from ..deadlines import current, seconds_left, within
+from ..deadlines import current, within
 from .checkpointing import Checkpoints
 from .driver import Driver, OnStatement, Row, Script
 from .fair_write_lock import FairWriteLock
 from .forking import Activity
-from .opening import Identity, connect, error_from_sqlite, identity, set_up
+from .opening import connect, error_from_sqlite, set_up
 from .script import RunAgain, Written
 
 W = TypeVar("W", bound=Written)
@@ -49,6 +50,16 @@ _PASSING: Final = frozenset(
 """Errors that say nothing against the connection."""
 
 
+Identity: TypeAlias = tuple[int, int]
+"""Device and inode of a file."""
+
+
+def identity(path: str) -> Identity:
+    """Return which file is at this path now."""
+    status = os.stat(path)  # noqa: PTH116  (once per batch: a Path costs more than the call)
+    return (status.st_dev, status.st_ino)
+
+
 class Writer:
     """Runs scripts as transactions, one at a time."""
 
@@ -56,8 +67,8 @@ class Writer:
         self, path: str, seconds: float, write_lock: FairWriteLock, activity: Activity, on_statement: OnStatement | None
     ) -> None:
         self.path = path
-        self.identity: Identity = identity(path)
-        self.checkpoints = Checkpoints(path)
+        self.identity = identity(path)
+        self.checkpoints = Checkpoints(path, seconds)
         self._seconds = seconds
         self._write_lock = write_lock
         self._hook = on_statement
@@ -65,7 +76,6 @@ class Writer:
         self._activity = activity
         self._thread = 0  # which has the locks
         self._driver: Driver | None = None
-        self._lock_holder: Driver | None = None
         self.suspect = False
         """A commit failed: what is in the WAL may not be on disk. Nothing is answered before a whole checkpoint."""
         activity.add(self)
@@ -82,7 +92,7 @@ class Writer:
                 ran = self._transact(self._ready(), make)
             if checkpoint and self.checkpoints.due():
                 with suppress(sqlite3.Error, HoldkitError):  # it will be due again; the batch is committed
-                    self._checkpoint()
+                    self.checkpoints.run(self.driver)
             return ran
         finally:
             self._release()
@@ -106,8 +116,7 @@ class Writer:
                 self._acquire()
                 begun = time.monotonic()
                 try:
-                    self._ready()
-                    self._checkpoint()
+                    self.checkpoints.run(self._ready())
                 finally:
                     self._release()
                 return time.monotonic() - begun
@@ -119,22 +128,19 @@ class Writer:
 
     def settle(self) -> None:
         """After a failed commit: make sure that what can be seen is on disk, or raise."""
-        self._acquire()
-        try:
-            self._ready()
-        finally:
-            self._release()
+        with self.turn():
+            pass
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Hold the locks, with nothing in doubt: for a transaction on another connection of ours."""
         self._acquire()
         try:
-            self._ready()
+            driver = self._ready()
             yield
             if self.checkpoints.due():
                 with suppress(sqlite3.Error, HoldkitError):
-                    self._checkpoint()
+                    self.checkpoints.run(driver)
         finally:
             self._release()
 
@@ -146,7 +152,7 @@ class Writer:
             driver = self._ready()
             driver.tell("vacuum")
             deadline = time.monotonic() + within(self._seconds)
-            while driver.tell("pragma wal_checkpoint(truncate)")[0][0]:
+            while any(busy for busy, *_ in driver.tell("pragma wal_checkpoint(truncate)")):
                 if time.monotonic() > deadline:
                     raise EngineError(
                         f"{self.path}: a reader keeps the write-ahead log from being emptied, and it still contains what was "
@@ -193,19 +199,18 @@ class Writer:
 
     def drop_connections(self) -> None:
         """Close the connections; the next transaction opens others."""
-        drivers = (self._lock_holder, self._driver)
-        self._lock_holder = self._driver = None
-        for driver in drivers:
-            if driver is not None:
-                driver.let_go()
+        self.checkpoints.drop_connection()
+        self._drop()
 
     def connections(self) -> list[sqlite3.Connection]:
         """Those that are open, in a child that was just forked."""
-        return [driver.connection for driver in (self._lock_holder, self._driver) if driver is not None]
+        own = [] if self._driver is None else [self._driver.connection]
+        return [*self.checkpoints.connections(), *own]
 
     def _acquire(self, until: float | None = None) -> None:
-        seconds = seconds_left(current() if until is None else until, self._seconds)
-        deadline = time.monotonic() + seconds
+        now = time.monotonic()
+        deadline = min(current() if until is None else until, now + self._seconds)
+        seconds = max(0.0, deadline - now)
         thread = self._activity.enter()
         try:
             self._take_locks(seconds, deadline)
@@ -244,7 +249,7 @@ class Writer:
             self._driver = Driver(connection, self._hook)
         if self.suspect:
             try:
-                whole = self._checkpoint()
+                whole = self.checkpoints.run(self._driver)
             except sqlite3.Error as error:
                 raise error_from_sqlite(self.path, error) from error
             if not whole:
@@ -330,16 +335,3 @@ class Writer:
         if table == "archived":
             return driver.ask("read_archived") == [row]
         return driver.ask("find_operation_row", row[:2]) == [row]
-
-    def _checkpoint(self) -> bool:
-        assert self._driver is not None
-        try:
-            if self._lock_holder is None:
-                self._lock_holder = Driver(connect(self.path, self._seconds), self._hook)
-                set_up(self._lock_holder.connection)
-            return self.checkpoints.run(self._driver, self._lock_holder)
-        except BaseException:
-            lock_holder, self._lock_holder = self._lock_holder, None
-            if lock_holder is not None:  # it may have the write lock still, and then nobody would ever write again
-                lock_holder.let_go()
-            raise
