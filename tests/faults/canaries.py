@@ -19,7 +19,8 @@ from holdkit.core.commands import Group
 from holdkit.engines.port import Applied
 from holdkit.engines.sqlite import engine, writer, writing
 from holdkit.engines.sqlite.driver import Script, Statement, load
-from holdkit.engines.sqlite.script import RunAgain, ScriptResult, Written
+from holdkit.engines.sqlite.script import RunAgain, ScriptResult
+from holdkit.engines.sqlite.writing import Written
 from holdkit.errors import EngineError, OutcomeUnknown
 from tests.faults.fault_points import POINTS
 

@@ -35,8 +35,8 @@ from ..archiving import (
 from .archived_reading import NOTHING, SqliteBaseline, archived_lane, lanes_of
 from .driver import Script, Statement
 from .readers import Readers
-from .script import Written
 from .writer import Writer
+from .writing import Written
 
 CHECKPOINT: Final = 500
 """About how long a run lets the WAL grow before a checkpoint: some milliseconds' worth."""

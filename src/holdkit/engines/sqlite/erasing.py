@@ -30,10 +30,9 @@ from .rows import (
     pool_of,
     setting_row,
 )
-from .script import Written
 from .seals import rewrites_of
 from .writer import Writer
-from .writing import record_row
+from .writing import Written, record_row
 
 
 class SqliteRows:
@@ -89,7 +88,7 @@ class SqliteStore:
     def ends(self) -> Mapping[int, int]:
         """The last number of the only lane."""
         with self._readers.one() as driver:
-            return dict.fromkeys((0,), sum(last_seq for (last_seq,) in driver.ask("read_end")))
+            return dict.fromkeys((0,), sum(last_seq for last_seq, *_ in driver.ask("read_end")))
 
     def naming(self, tenant: str, texts: Sequence[str], lane: int, after: int, upto: int) -> list[JournalRow]:  # noqa: ARG002
         """The tenant's entries in a span of numbers whose text contains any of these."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from msgspec import Struct
 
@@ -57,12 +57,17 @@ class LoadedBatch(Struct):
 class Rows(Struct):
     """What was loaded so far."""
 
-    pools: dict[Key, Pool]
-    holds: dict[Key, StoredHold]
-    operations: dict[Key, Operation]
-    records: dict[RecordKey, Record]
-    first_deadlines: dict[Key, Slot]
-    floors: dict[str, int]
+    pools: dict[Key, Pool] = {}
+    holds: dict[Key, StoredHold] = {}
+    operations: dict[Key, Operation] = {}
+    records: dict[RecordKey, Record] = {}
+    first_deadlines: dict[Key, Slot] = {}
+    floors: dict[str, int] = {}
+    horizon: Slot = 0
+    """The latest slot at which a command can be decided: that of the clock, or of a pool."""
+    due: dict[Key, list[DueLeg]] = {}
+    has_lines: bool = False
+    """Whether a hold waits at any of these pools."""
     has_accounts: bool = False
     """Whether any of these holds has an account."""
 
@@ -117,8 +122,17 @@ def by_keys(one: str, many: str, keys: Collection[Key]) -> list[Statement]:
     ]
 
 
-def _by_name(need: Needs) -> list[Statement]:
-    """The statements for what a batch names itself."""
+class Head(NamedTuple):
+    """The row of `load_head`."""
+
+    last_seq: int | None
+    oldest_operation: Slot | None
+    oldest_ended: Slot | None
+    limits_version: int | None
+
+
+def load_named(rows: Rows, need: Needs) -> Script[Head]:
+    """Load what a batch names itself."""
     first = [_HEAD, *by_keys("load_pool", "load_pools", need.pools), *by_keys("load_hold", "load_holds", need.holds)]
     if need.operations:
         first += by_keys("load_operation", "load_operations", need.operations)
@@ -126,7 +140,12 @@ def _by_name(need: Needs) -> list[Statement]:
         first += [Statement("load_record", key) for key in need.records]
     if need.created:
         first += [Statement("load_floor", (tenant,)) for tenant in {key[0] for key in need.created}]
-    return first
+    answers = yield tuple(first)
+    for statement, answer in zip(first, answers, strict=True):
+        if answer:
+            rows.add(statement.name, answer)
+    ((head,), *_) = answers
+    return Head(*head)
 
 
 def gather(
@@ -143,48 +162,30 @@ def gather(
 ) -> Script[LoadedBatch]:
     """Load everything that `need` names; for these groups the lines of the pools too, without groups none. Raise `LimitsChanged` if
     other limits are stored than these; not while `importing`, which stores limits itself."""
-    rows = Rows({}, {}, {}, {}, {}, {})
-    first = _by_name(need)
-    answers = yield tuple(first)
-    for statement, answer in zip(first, answers, strict=True):
-        if answer:
-            rows.add(statement[0], answer)
-    last_seq, oldest_operation, oldest_ended, version = answers[0][0]
-    if (version or 0) != limits.version and not importing:
+    rows = Rows()
+    head = yield from load_named(rows, need)
+    if (head.limits_version or 0) != limits.version and not importing:
         raise LimitsChanged
     if need.standing and rows.holds:
         yield from load_pools_of(rows, need.standing, limits, slot)
     swept = NOTHING_DUE
     if need.sweep:
         touched = rows.first_deadlines.copy()
-        swept = yield from list_sweep(rows, need.sweep, slot, limits, empty_pools, pressed)
+        swept = yield from list_sweep(rows, need.sweep, slot, limits, empty_pools=empty_pools, pressed=pressed)
         rows.first_deadlines = touched  # a sweep returns the legs of its holds, not of their pools
     counts = yield from count(limits, slot, everything=LIMITS_KEY in need.records)
-    horizon, has_lines = slot, False
-    for pool in rows.pools.values():
-        if pool.slot > horizon:
-            horizon = pool.slot
-        if pool.waiting:
-            has_lines = True
-    due: dict[Key, list[DueLeg]] = {}
-    if rows.first_deadlines and min(rows.first_deadlines.values()) <= horizon:
-        due = yield from load_due(rows, slot, horizon, limits.max_due + 1)
-    line = None
-    if has_lines and groups is not None:
-        line = yield from load_lines(rows, groups, due, limits, swept)
-    tallies: dict[TallyKey, Tally] = {}
-    if need.tallies or rows.has_accounts or need.accounts:
-        moving = tallies_of(rows.holds.values(), names, need.accounts)
-        tallies = yield from load_tallies({*need.tallies, *moving})
+    yield from load_due(rows, slot, limits.max_due + 1)
+    line = yield from load_lines(rows, groups, limits, swept)
+    tallies = yield from load_tallies(rows, need, names)
     loaded = Loaded(
         slot=slot,
-        next_seq=(last_seq or 0) + 1,
+        next_seq=(head.last_seq or 0) + 1,
         pools=rows.pools,
         holds=rows.holds,
         operations=rows.operations,
         records=rows.records,
-        due=defaultdict(list, due).__getitem__,
-        horizon=horizon,
+        due=defaultdict(list, rows.due).__getitem__,
+        horizon=rows.horizon,
         limits=limits,
         fence_floors=rows.floors,
         counts=counts,
@@ -193,7 +194,7 @@ def gather(
         may_offer=may_offer,
         names=names,
     )
-    return LoadedBatch(loaded, swept, due, oldest_operation, oldest_ended)
+    return LoadedBatch(loaded, swept, rows.due, head.oldest_operation, head.oldest_ended)
 
 
 def list_sweep(
@@ -270,15 +271,22 @@ def load_pools(rows: Rows, keys: set[Key]) -> Script[None]:
         rows.add("load_pools", answer)
 
 
-def load_due(rows: Rows, slot: Slot, horizon: Slot, limit: int) -> Script[dict[Key, list[DueLeg]]]:
-    """The legs due by `horizon` on the loaded pools, and the holds behind them.
+def load_due(rows: Rows, slot: Slot, limit: int) -> Script[None]:
+    """Load the legs due by the latest slot of the loaded pools, and the holds behind them.
 
     Of what is due by a pool's own time at most `limit` legs are loaded, for a backlog goes first; what only another
     pool's later clock makes due cannot go first, so all of it is loaded.
     """
+    horizon = slot
+    for pool in rows.pools.values():
+        if pool.slot > horizon:
+            horizon = pool.slot
+        if pool.waiting:
+            rows.has_lines = True
+    rows.horizon = horizon
+    if not rows.first_deadlines or min(rows.first_deadlines.values()) > horizon:
+        return
     keys = sorted(key for key, deadline in rows.first_deadlines.items() if deadline <= horizon)
-    if not keys:
-        return {}
     statements = []
     for key in keys:
         own = max(slot, rows.pools[key].slot)
@@ -286,8 +294,8 @@ def load_due(rows: Rows, slot: Slot, horizon: Slot, limit: int) -> Script[dict[K
         statements.append(Statement("load_due", (*key, own, horizon, -1)))
     answers = yield tuple(statements)
     due = {key: [*answers[2 * index], *answers[2 * index + 1]] for index, key in enumerate(keys)}
+    rows.due = cast(dict[Key, list[DueLeg]], due)
     yield from load_holds(rows, {(key[0], hold) for key, legs in due.items() for _, hold in legs})
-    return cast(dict[Key, list[DueLeg]], due)
 
 
 def load_holds(rows: Rows, keys: set[Key]) -> Script[None]:
@@ -300,14 +308,12 @@ def load_holds(rows: Rows, keys: set[Key]) -> Script[None]:
         rows.add("load_holds", answer)
 
 
-def load_lines(
-    rows: Rows, groups: Sequence[Group], due: dict[Key, list[DueLeg]], limits: Limits, swept: SweepList
-) -> Script[LoadLine | None]:
-    """The front of the lines at the loaded pools, and the holds that wait there; None if nobody waits."""
-    ending = [rows.holds[key] for key in swept.holds]
-    wanted = lines_to_load(groups, rows.pools, rows.holds, due, limits, ending)
-    if not wanted:
+def load_lines(rows: Rows, groups: Sequence[Group] | None, limits: Limits, swept: SweepList) -> Script[LoadLine | None]:
+    """Load the front of the lines at the loaded pools, and the holds that wait there; None if no hold waits."""
+    if groups is None or not rows.has_lines:
         return None
+    ending = [rows.holds[key] for key in swept.holds]
+    wanted = lines_to_load(groups, rows.pools, rows.holds, rows.due, limits=limits, ending=ending)
     answers = yield tuple(Statement("load_line", (*key, load.most, load.limit + 1)) for key, load in wanted.items())
     fronts: dict[Key, FrontOfLine] = {}
     for (key, load), answer in zip(wanted.items(), answers, strict=True):
@@ -316,12 +322,14 @@ def load_lines(
     return lambda pool: fronts.get(pool, NOBODY)
 
 
-def load_tallies(keys: set[TallyKey]) -> Script[dict[TallyKey, Tally]]:
-    """These tallies, in one statement per tenant."""
+def load_tallies(rows: Rows, need: Needs, names: ErasedNames | None) -> Script[dict[TallyKey, Tally]]:
+    """Load the tallies that the batch may change, in one statement per tenant."""
+    if not (need.tallies or rows.has_accounts or need.accounts):
+        return {}
     tenants: dict[str, list[tuple[str, str]]] = {}
-    for tenant, pool, account in keys:
+    for tenant, pool, account in {*need.tallies, *tallies_of(rows.holds.values(), names, need.accounts)}:
         tenants.setdefault(tenant, []).append((pool, account))
-    answers = yield tuple(Statement("load_tallies", (tenant, keys_json(names))) for tenant, names in tenants.items())
+    answers = yield tuple(Statement("load_tallies", (tenant, keys_json(keys))) for tenant, keys in tenants.items())
     return {
         (tenant, pool, account): Tally(account, used, loose)
         for answer in answers

@@ -17,8 +17,7 @@ from .audit import Audit, verify
 from .driver import Driver, Row, Script, Statement
 from .loading import gather
 from .rows import new_generation, new_hold_row
-from .script import Written
-from .writing import entry_rows, leg_row, new_pool_row, record_row, rows_of, tally_row
+from .writing import Written, entry_rows, leg_row, new_pool_row, record_row, rows_of, tally_row
 
 
 class Repair:

@@ -10,8 +10,8 @@ from ...core.model import Slot
 from ..rollups import RollupPosition, RollupRow
 from .driver import Script, Statement
 from .readers import Readers
-from .script import Written
 from .writer import Writer
+from .writing import Written
 
 
 class SqliteRollups:

@@ -25,19 +25,9 @@ from ...core.touching import groups_put_off
 from ...core.view import View
 from ..clocks import Clock
 from ..settings import StoredLimits
-from .driver import Row, Script, Statement
+from .driver import Script, Statement
 from .loading import LimitsChanged, LoadedBatch, gather
-from .rows import setting_row
-from .writing import prune, rows_of
-
-
-class Written(Struct, frozen=True):
-    """What the transaction of a script has written."""
-
-    written: int = 0
-    """Rows, or for pruned ones statements; 0 means that there is nothing to commit."""
-    committed_row: tuple[str, Row] | None = None
-    """A row that exists if and only if this transaction was committed: its table's name, and the row. Looked for if COMMIT fails."""
+from .writing import Written, write_batch, write_rows
 
 
 class RunAgain(Written, frozen=True):
@@ -110,23 +100,12 @@ def apply_script(
         return_backlog(view, excess)
         return (yield from write_only(view))
     outcomes = decide_groups(view, groups, loaded_batch.swept)
-    rows = rows_of(view)
-    statements, written = rows.statements(), rows.count()
-    if written or need.sweep:
-        pruning = prune(loaded_batch, limits, slot, written, sweeping=bool(need.sweep))
-        statements += pruning
-        written += len(pruning)
-    if write_always and not written:
-        statements, written = [Statement("put_setting", setting_row("scrubbed", slot))], 1
-    if statements:
-        yield tuple(statements)
-    if view.limits.max_holds is not None:
-        yield from keep_bound(view, view.limits.max_holds)
+    batch = yield from write_batch(view, loaded_batch, sweeping=bool(need.sweep), write_always=write_always)
     if view.has_lines:
         retry_state.note_lines(view)
     return ScriptResult(
-        written=written,
-        committed_row=rows.committed_row(),
+        written=batch.written,
+        committed_row=batch.committed_row,
         outcomes=outcomes,
         last_seq=loaded_batch.loaded.next_seq + len(view.entries) - 1,
         positions=positions_of(view, outcomes),
@@ -191,20 +170,9 @@ def sweep_first(loaded_batch: LoadedBatch, listed: SweepList, retry_state: Retry
 
 def write_only(view: View) -> Script[RunAgain]:
     """Write what goes first, and nothing else."""
-    rows = rows_of(view)
-    yield tuple(rows.statements())
-    if view.limits.max_holds is not None:
-        yield from keep_bound(view, view.limits.max_holds)
-    return RunAgain(rows.count(), rows.committed_row())
+    first = yield from write_rows(view)
+    return RunAgain(first.written, first.committed_row)
 
 
 def _sweeping(limit: int) -> Needs:
     return Needs(set(), set(), set(), set(), limit)
-
-
-def keep_bound(view: View, bound: int) -> Script[None]:
-    """Behind every write that may have left more holds than `bound`: ended ones leave, oldest first."""
-    if view.holds.changed or LIMITS_KEY in view.records.changed:
-        (((count,),),) = yield (Statement("count_holds"),)
-        if count > bound:
-            yield (Statement("make_room", (count - bound,)),)

@@ -9,8 +9,8 @@ from ...core.seals import Seal, seal_of, seal_row
 from .driver import Driver, Script, Statement
 from .readers import Readers
 from .rows import REWRITES
-from .script import Written
 from .writer import Writer
+from .writing import Written
 
 
 class SqliteSeals:

@@ -40,7 +40,8 @@ from .driver import Driver, OnStatement, Row, Script
 from .fair_write_lock import FairWriteLock
 from .forking import Activity
 from .opening import connect, error_from_sqlite, set_up
-from .script import RunAgain, Written
+from .script import RunAgain
+from .writing import Written
 
 W = TypeVar("W", bound=Written)
 

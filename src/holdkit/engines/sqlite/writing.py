@@ -1,4 +1,4 @@
-"""Writing: what a batch left, as rows; then the rows, as bulk statements.
+"""Writing: what a batch left, as rows; then the rows, as bulk statements, and the removal of a few old rows.
 
 `rows_of` looks at everything that the batch changed, once, and makes its rows: of pools, holds, outstanding legs, tallies, journal,
 operations, records and fence floors. It compares them with what was loaded, so that only what changed is written. Decides nothing; reads
@@ -15,19 +15,19 @@ import msgspec
 from msgspec import Struct
 
 from ...core.audit_rows import LegKey
-from ...core.bounds import Limits
 from ...core.codec import encode_outcome
 from ...core.entries import Entry
 from ...core.fields import any_differs, says_more
 from ...core.hold_columns import Row
-from ...core.model import HELD, MAX_SLOT, Key, Pool, Record, Slot, StoredHold
+from ...core.limits import LIMITS_KEY
+from ...core.model import HELD, MAX_SLOT, Key, Pool, Record, StoredHold
 from ...core.outcomes import Done, Operation
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ...core.retention import retired_until
 from ...core.view import View
-from .driver import Statement
+from .driver import Script, Statement
 from .loading import LoadedBatch
-from .rows import changed_hold_row, new_hold_row, whole_changed_hold_row
+from .rows import changed_hold_row, new_hold_row, setting_row, whole_changed_hold_row
 
 PRUNE_FEW = 20
 """How many old rows any batch that writes removes, at least."""
@@ -272,9 +272,52 @@ def record_row(record: Record) -> Row:
     return (record.tenant, record.kind, record.id, record.body, record.version, record.slot)
 
 
-def prune(loaded_batch: LoadedBatch, limits: Limits, slot: Slot, written: int, *, sweeping: bool) -> list[Statement]:
+class Written(Struct, frozen=True):
+    """What a transaction has written."""
+
+    written: int = 0
+    """Rows, or for pruned ones statements; 0 means that there is nothing to commit."""
+    committed_row: tuple[str, Row] | None = None
+    """A row that exists if and only if this transaction was committed: its table's name, and the row. Looked for if COMMIT fails."""
+
+
+def write_rows(view: View) -> Script[Written]:
+    """Write what the batch changed, and nothing else."""
+    rows = rows_of(view)
+    yield tuple(rows.statements())
+    yield from keep_bound(view)
+    return Written(rows.count(), rows.committed_row())
+
+
+def write_batch(view: View, loaded_batch: LoadedBatch, *, sweeping: bool, write_always: bool) -> Script[Written]:
+    """Write what the batch changed, and remove a few old rows."""
+    rows = rows_of(view)
+    statements, written = rows.statements(), rows.count()
+    if written or sweeping:
+        pruning = prune(loaded_batch, written, sweeping=sweeping)
+        statements += pruning
+        written += len(pruning)
+    if write_always and not written:
+        statements, written = [Statement("put_setting", setting_row("scrubbed", view.loaded.slot))], 1
+    if statements:
+        yield tuple(statements)
+    yield from keep_bound(view)
+    return Written(written, rows.committed_row())
+
+
+def keep_bound(view: View) -> Script[None]:
+    """Behind every write that may have left more holds than `max_holds`: remove ended ones, oldest first."""
+    bound = view.limits.max_holds
+    if bound is not None and (view.holds.changed or LIMITS_KEY in view.records.changed):
+        (((count,),),) = yield (Statement("count_holds"),)
+        if count > bound:
+            yield (Statement("make_room", (count - bound,)),)
+
+
+def prune(loaded_batch: LoadedBatch, written: int, *, sweeping: bool) -> list[Statement]:
     """Return the statements that remove a few rows that every reader already takes for removed; always more than a batch can add."""
     few = PRUNE_MANY if sweeping else max(PRUNE_FEW, 2 * written)
+    limits, slot = loaded_batch.loaded.limits, loaded_batch.loaded.slot
     statements = []
     if loaded_batch.oldest_operation is not None and loaded_batch.oldest_operation <= slot:
         statements.append(Statement("prune_operations", (slot, few)))
