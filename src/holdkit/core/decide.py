@@ -7,7 +7,6 @@ same view and the same commands give the same outcomes and the same entries, on 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -88,9 +87,9 @@ def decide_groups(view: View, groups: Iterable[Group], due: SweepList = NOTHING_
 
 
 def positions_of(view: View, outcomes: Iterable[Sequence[Outcome]]) -> list[list[Position | None]]:
-    """Return the place of each outcome's entry in a journal with one lane, beside the outcomes of `decide_groups`; None: it has no entry."""
+    """Return where in a journal with one lane each outcome of `decide_groups` has its entry; None: it has none."""
     positions = iter([Position(0, number) if number else None for number in view.numbers])
-    return [list(islice(positions, len(group))) for group in outcomes]
+    return [[next(positions) for _ in group] for group in outcomes]
 
 
 def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list[Outcome]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from .command_kinds import HoldCommand, Placing, PoolCommand
 from .commands import ChangeLimits, CreatePool, Group, LeaveLine, PutRecord, RemovePool, ReturnToPool, Sweep
@@ -29,15 +29,15 @@ class Needs(Struct, frozen=True):
     records: set[RecordKey]
     sweep: int = 0
     """Up to this many holds with due legs on any pool, and prunable pools."""
-    standing: frozenset[Key] | set[Key] = frozenset()
+    standing: set[Key] = set()
     """Those holds that the batch does not create; loaded together with the pools of their legs."""
-    asked: frozenset[Key] | set[Key] = frozenset()
+    asked: set[Key] = set()
     """Those operations that belong to commands that place no hold."""
-    created: frozenset[Key] | set[Key] = frozenset()
+    created: set[Key] = set()
     """Those pools that the batch may create: the fence floors of their tenants are loaded."""
-    tallies: frozenset[TallyKey] | set[TallyKey] = frozenset()
+    tallies: set[TallyKey] = set()
     """The tallies of accounts that the batch names; those of the holds that it names are loaded with them (`tallies_of`)."""
-    accounts: Mapping[Key, Collection[str]] = NO_ACCOUNTS
+    accounts: dict[Key, list[str]] = {}
     """The accounts that commands name for holds that exist, by hold: their tallies are loaded with those of the hold's own."""
 
     @property
@@ -48,114 +48,75 @@ class Needs(Struct, frozen=True):
 
 def needs(groups: Sequence[Group], names: ErasedNames | None = None) -> Needs:
     """Return what must be loaded for these groups; where names were erased, also what recognises those that they name."""
-    named = _Named()
+    need, sweep = Needs(set(), set(), set(), set()), 0  # `set[Key]()` is several times slower
     for group in groups:
         for command in group.commands:
             if command.names == "legs":
-                _name_legs(named, command)
-            elif command.names == "hold":
-                _name_hold(named, command)
+                _name_legs(need, command)
+                continue
+            if command.op is not None:
+                need.asked.add((command.tenant, command.op))
+            if command.names == "hold":
+                _name_hold(need, command)
             elif command.names == "pool":
-                _name_pool(named, command)
+                _name_pool(need, command)
+            elif isinstance(command, Sweep):
+                sweep = max(sweep, command.limit)
             else:
-                _name_other(named, command)
+                _name_record(need, command)
         if group.guard is not None:
-            named.asked.add((group.guard.tenant, group.guard.op))
-    pools, tallies, accounts = named.pools, named.tallies, named.accounts
-    if accounts:
-        tallies.update(_tallies_of_placed(groups, accounts))
+            need.asked.add((group.guard.tenant, group.guard.op))
+    need.holds.update(need.standing)
+    need.operations.update(need.asked)
+    if need.accounts:
+        need.tallies.update(_tallies_of_placed(groups, need.accounts))
     if names is not None:
-        pools.update([(key[0], id) for key in pools if (id := names.claim(*key)) is not None])
-        tallies.update([other for key in tallies for other in _others(key, names)])
-    return Needs(
-        pools=pools,
-        holds=named.placed | named.standing,
-        operations=named.placing | named.asked,
-        records=named.records,
-        sweep=named.sweep,
-        standing=named.standing,
-        asked=named.asked,
-        created=named.created,
-        tallies=tallies,
-        accounts=accounts,
-    )
+        need.pools.update([(key[0], id) for key in need.pools if (id := names.claim(*key)) is not None])
+        need.tallies.update([other for key in need.tallies for other in _others(key, names)])
+    return structs.replace(need, sweep=sweep) if sweep else need
 
 
-class _Named(Struct):
-    """What the commands seen so far name, by kind of row."""
-
-    pools: set[Key] = set()
-    created: set[Key] = set()
-    """Those pools that the batch may create."""
-    placed: set[Key] = set()
-    """Holds that the batch creates."""
-    standing: set[Key] = set()
-    """Holds that exist."""
-    placing: set[Key] = set()
-    """Operations of commands that place a hold."""
-    asked: set[Key] = set()
-    """Operations of all other commands, and of guards."""
-    records: set[RecordKey] = set()
-    tallies: set[TallyKey] = set()
-    accounts: dict[Key, list[str]] = {}
-    """The accounts that commands name for holds that exist, by hold."""
-    sweep: int = 0
-
-
-def _name_legs(named: _Named, command: Placing) -> None:
+def _name_legs(need: Needs, command: Placing) -> None:
     """Add what a command needs that places a hold."""
-    tenant, pools = command.tenant, named.pools
+    tenant, pools = command.tenant, need.pools
     assert command.id is not None
-    named.placed.add((tenant, command.id))
+    need.holds.add((tenant, command.id))
     if command.op is not None:
-        named.placing.add((tenant, command.op))
+        need.operations.add((tenant, command.op))
     for leg in command.legs:
         key = (tenant, leg.pool)
         pools.add(key)
         if SEPARATOR in leg.pool:
             pools.update([(tenant, name) for name in ancestors(leg.pool)])
         if leg.create_with_total is not None or (type(leg) is FaceLeg and leg.total is not None):
-            named.created.add(key)
+            need.created.add(key)
     if command.account is not None:
-        named.tallies.update(_counted(tenant, all_pools(command.legs), command.account))
+        need.tallies.update(_counted(tenant, all_pools(command.legs), command.account))
 
 
-def _name_hold(named: _Named, command: HoldCommand) -> None:
+def _name_hold(need: Needs, command: HoldCommand) -> None:
     """Add what a command needs that names a hold."""
     key = (command.tenant, command.id)
-    named.standing.add(key)
-    if command.op is not None:
-        named.asked.add((command.tenant, command.op))
+    need.standing.add(key)
     if type(command) is LeaveLine and command.placed_op is not None:  # its recorded answer is replaced
-        named.asked.add((command.tenant, command.placed_op))
-    account: str | None = getattr(command, "account", None)
-    if account is not None:
-        named.accounts.setdefault(key, []).append(account)
+        need.asked.add((command.tenant, command.placed_op))
+    if (account := getattr(command, "account", None)) is not None:
+        need.accounts.setdefault(key, []).append(account)
 
 
-def _name_pool(named: _Named, command: PoolCommand) -> None:
+def _name_pool(need: Needs, command: PoolCommand) -> None:
     """Add what a command needs that names a pool."""
     tenant, pools = command.tenant, pools_named(command)
-    if command.op is not None:
-        named.asked.add((tenant, command.op))
-    named.pools.update([(tenant, name) for name in pools])
+    need.pools.update([(tenant, name) for name in pools])
     if isinstance(command, CreatePool):
-        named.created.add((tenant, command.id))
-    account: str | None = getattr(command, "account", None)
-    if account is not None:
-        named.tallies.update(_counted(tenant, pools, account))
+        need.created.add((tenant, command.id))
+    if (account := getattr(command, "account", None)) is not None:
+        need.tallies.update(_counted(tenant, pools, account))
 
 
-def _name_other(named: _Named, command: Sweep | PutRecord | ChangeLimits) -> None:
-    """Add what a command needs that names none of these."""
-    if command.op is not None:
-        named.asked.add((command.tenant, command.op))
-    if isinstance(command, Sweep):
-        named.sweep = max(named.sweep, command.limit)
-    elif isinstance(command, PutRecord):
-        named.records.add((command.tenant, command.kind, command.id))
-    else:
-        named.records.add(LIMITS_KEY)
+def _name_record(need: Needs, command: PutRecord | ChangeLimits) -> None:
+    """Add the record that a command writes."""
+    need.records.add((command.tenant, command.kind, command.id) if isinstance(command, PutRecord) else LIMITS_KEY)
 
 
 def _others(key: TallyKey, names: ErasedNames) -> list[TallyKey]:
