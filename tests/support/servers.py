@@ -16,8 +16,8 @@ import holdkit
 from holdkit.engines.clocks import Clock
 from holdkit.server import Application, AsyncKeys, Settings, server
 from holdkit.server.application import Running
+from holdkit.server.dispatch import segments_of
 from holdkit.server.reasons import reasons_of
-from holdkit.server.routing import segments_of
 from holdkit.server.settings import Journal, Upkeep, Webhooks
 from tests.support.threads import PATIENCE
 

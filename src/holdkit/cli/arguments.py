@@ -19,7 +19,6 @@ from ..errors import InvalidRequest
 from ..kernel.arguments import What, present, span
 from ..kernel.pool import Pool
 from ..kernel.results import Hold
-from ..wire.fields import plain_position
 from ..wire.holds import HoldNow, hold_now
 from ..wire.pools import pool_now
 from .options import Opened, is_local, time_of
@@ -96,7 +95,7 @@ def row_of(hold: Hold) -> list[str]:
 
 def hold_document(hk: Opened, hold: Hold, *, secret: bool = False) -> HoldNow:
     """A hold as a document; with `secret`, including its token."""
-    document = hold_now(hold, time_of(hk), plain_position, secret=secret, with_tenant=is_local(hk))
+    document = hold_now(hold, hk._executor.clock(), str, secret=secret, with_tenant=is_local(hk))
     document.position = hold.position  # of a server: as it spells it for this key
     return document
 

@@ -16,7 +16,7 @@ from ..faces._sync.kernel import Kernel
 from ..kernel.arguments import reference
 from ..kernel.results import JournalEntry
 from ..kernel.times import is_in_calendar, text_of
-from ..wire.fields import encode, plain_position
+from ..wire.fields import encode
 from ..wire.journal import EntryAnswer, SentEntry, entry_answer
 from .options import Opened, open_kernel, tenant_options
 from .output import OK
@@ -179,7 +179,7 @@ def document_of(entry: JournalEntry) -> EntryAnswer:
     """An entry as a document. One of a database names its tenant."""
     if isinstance(entry.raw, SentEntry):
         return entry.raw.document
-    return entry_answer(entry, plain_position, entry.cursor, with_tenant=True)
+    return entry_answer(entry, str, entry.cursor, with_tenant=True)
 
 
 def _print(entries: Iterable[JournalEntry], in_json: bool) -> None:

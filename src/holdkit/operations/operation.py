@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from ..core.outcomes import Reason
 from ..wire.fields import Nothing
@@ -54,17 +55,20 @@ class Operation(Struct, frozen=True, kw_only=True):
     """The command of the command line that does the same."""
     no_command: str = ""
     """Where there is none: why."""
+    counted: str = ""
+    """The field of the body that it costs a token for each element of: a list, in which a command counts as its legs, or a number. An
+    operation without it costs one token, and those of its bytes."""
+    searches: bool = False
+    """Whether it reads all seats of a section, which costs as much as some twenty holds."""
+    administers: bool = False
+    """Whether an operator's key reaches it however much its tenant has used up: an operator who manages keys, tenants and limits must be
+    able to stop what is using it up. Follows from the path."""
+    changes: bool = False
+    """Whether it may change something: its answer then carries the durability header. Follows from method and scope."""
 
-    @property
-    def administers(self) -> bool:
-        """Whether an operator's key reaches it however much its tenant has used up: whoever manages keys, tenants and limits must be
-        able to stop what is using it up."""
-        return self.path.startswith(_ADMINISTRATION)
-
-    @property
-    def changes(self) -> bool:
-        """Whether it may change something: its answer then carries the durability header."""
-        return self.method != "GET" and self.scope not in (None, "read")
+    def __post_init__(self) -> None:
+        force_setattr(self, "administers", self.path.startswith(_ADMINISTRATION))
+        force_setattr(self, "changes", self.method != "GET" and self.scope not in (None, "read"))
 
     @property
     def takes_ticket(self) -> bool:

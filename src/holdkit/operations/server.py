@@ -69,7 +69,7 @@ SERVER: Final = (
               no_command="for the dashboard",
               summary="Requests, latencies, queue and errors of all servers over time"),
     Operation(name="pool_histories", method="POST", path="/v1/stats/pools", tag="system", scope="read",
-              body=PoolHistoryBody, answer=PoolHistories, methods=("server.pool_histories",),
+              body=PoolHistoryBody, counted="pools", answer=PoolHistories, methods=("server.pool_histories",),
               no_command="for the dashboard", summary="Use, grants and refusals of pools over time"),
     Operation(name="usage", method="GET", path="/v1/usage", tag="admin", answer=StorageAnswer,
               methods=("admin.usage",), no_command="`admin tenants show` has it for each tenant",

@@ -1,7 +1,11 @@
-"""Admission: authenticates the API key, checks its scope, and limits its rate, before any work is done.
+"""Admission: authenticates the API key and checks its scope, before any work is done.
 
 Keys are looked up in memory only, so that a wrong key costs no database read; a task keeps them current. Unknown, wrong,
 revoked and expired keys all get the same answer after the same work.
+
+A key that was admitted is remembered by a digest under a secret of this process, so that its next requests need no hash of the secret that it
+presents. The presented text is not kept. An entry counts until the secret expires, and while the record of the key is the same object: a
+revoked, rotated or changed key has another one.
 """
 
 from __future__ import annotations
@@ -9,10 +13,14 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import re
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from hashlib import blake2b
+from typing import Final, NamedTuple
 
+from ..core.model import MAX_SLOT, Slot
 from ..core.validation import invalid
 from ..errors import HoldkitError
 from ..faces._async.kernel import AsyncKernel
@@ -23,10 +31,9 @@ from ._async.tenants import AsyncTenants
 from .directory import Directory
 from .key_limits import KeyLimit
 from .key_use import KeyUse
-from .keys import StoredKey, admits, allows, hash_secret, read_key
+from .keys import StoredKey, admits, hash_secret, read_key
 from .positions import PlainPositions, SealedPositions
-from .rates import Rates
-from .request import Caller, Scope
+from .request import Caller, Request
 from .settings import Settings
 
 log = logging.getLogger("holdkit.server")
@@ -34,6 +41,20 @@ log = logging.getLogger("holdkit.server")
 _NO_ID: Final = "a" * 16
 MAX_PERSON: Final = 256
 """Characters of the name that a trusted proxy gives a person."""
+MAX_PRESENTED: Final = 200
+"""Characters of a key that is looked at."""
+MAX_KNOWN: Final = 10_000
+"""Admitted keys that are remembered."""
+_LOOPBACK: Final = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d{1,5})?", re.IGNORECASE)
+
+
+class KnownKey(NamedTuple):
+    """A key that was admitted."""
+
+    key: StoredKey
+    until: Slot
+    """When the secret that was presented expires."""
+    caller: Caller
 
 
 def operators_only(caller: Caller) -> None:
@@ -54,15 +75,17 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 class Admission:
-    """Authenticates callers, limits their rates, and caches a kernel per key."""
+    """Authenticates callers, and keeps a kernel for each key."""
 
     def __init__(self, kernel: AsyncKernel, keys: AsyncKeys, tenants: AsyncTenants, settings: Settings) -> None:
         self.kernel, self.keys, self._settings = kernel, keys, settings
         self.use = KeyUse(keys)
         self.directory = Directory(keys, tenants, kernel._executor.now, settings.tenants.max_keys)
+        self._clock = kernel._executor.engine.clock
         self._pepper = b""
-        self._callers: OrderedDict[str, tuple[StoredKey, Caller]] = OrderedDict()
-        self.rates = Rates(settings)
+        self._digest_key = secrets.token_bytes(32)
+        self._known: OrderedDict[bytes, KnownKey] = OrderedDict()
+        """By the digest of the presented key."""
         self._actor_header = settings.proxy.actor_header.lower().encode()
         self.trusted = [_network(one) for one in settings.proxy.trusted]
         """The networks of authenticating proxies."""
@@ -92,14 +115,25 @@ class Admission:
         """Whether there is no API key at all."""
         return not self.directory.keys
 
+    def caller_of(self, request: Request, operation: Operation) -> Caller | None:
+        """Authenticate the caller of a request, if the operation needs an API key; raises `Problem`."""
+        if self._settings.open:
+            _check_host(request.headers)
+        if operation.scope is None:
+            return None
+        caller = request.caller = self.allowed(request.headers, operation)
+        if self.trusted:
+            request.person = self._person(request)
+        return caller
+
     def allowed(self, headers: dict[bytes, bytes], operation: Operation) -> Caller:
-        """The caller, if it may call this operation now; raises `Problem` otherwise. Its rate is neither checked nor charged."""
+        """The caller, if it may call this operation now; raises `Problem` otherwise."""
         needed = operation.scope
         assert needed is not None
         caller = self._anonymous if self._settings.open else self._authenticated(headers.get(b"authorization"))
         if caller.tenant in self.directory.disabled:
             raise Problem(403, "tenant_disabled", "an operator has disabled this tenant: ask who runs the server")
-        if not allows(caller.scope, needed):
+        if needed not in caller.scopes:
             raise Problem(403, "scope_too_small", f"this needs an API key with scope {needed}")
         if caller.limit is not None:
             caller.limit.admit(operation.name)
@@ -107,15 +141,14 @@ class Admission:
             operators_only(caller)
         return caller
 
-    def person(self, scope: Scope, headers: dict[bytes, bytes]) -> str | None:
+    def _person(self, request: Request) -> str | None:
         """The actor that a trusted proxy names. The header is ignored from any other peer: callers could choose it."""
-        raw = headers.get(self._actor_header)
-        peer = scope.get("client")
+        raw = request.headers.get(self._actor_header)
+        peer = request.scope.get("client")
         if raw is None or not peer or not self._is_trusted(peer[0]):
             return None
-        if [name for name, _ in scope["headers"]].count(
-            self._actor_header
-        ) > 1:  # the proxy has added to the caller's own
+        names = [name for name, _ in request.scope["headers"]]
+        if names.count(self._actor_header) > 1:  # the proxy has added to the caller's own
             raise Problem(
                 400, "header_twice", "the header that names the actor may be sent only once: the proxy must replace it"
             )
@@ -146,27 +179,41 @@ class Admission:
     def _authenticated(self, header: bytes | None) -> Caller:
         if header is None:
             raise Problem(401, "key_required", "an API key is required: send Authorization: Bearer hk_…")
-        scheme, _, presented = header.decode("latin-1").partition(" ")
-        parts = read_key(presented.strip()) if scheme.lower() == "bearer" and len(presented) < 200 else None
-        id, secret = (_NO_ID, "") if parts is None else parts
+        scheme, _, presented = header.partition(b" ")
+        presented = presented.strip()
+        if scheme.lower() != b"bearer" or len(presented) > MAX_PRESENTED:
+            presented = b""
+        digest = blake2b(presented, key=self._digest_key, digest_size=32).digest()
+        known, now = self._known.get(digest), self._clock()
+        if known is None or now >= known.until or self.directory.keys.get(known.key.id) is not known.key:
+            known = self._known[digest] = self._check_key(presented.decode("latin-1"), now)
+            if len(self._known) > MAX_KNOWN:
+                self._known.popitem(last=False)
+        self.use.noted[known.key.id] = now
+        return known.caller
+
+    def _check_key(self, presented: str, now: Slot) -> KnownKey:
+        """Find the key that was presented, or raise `Problem`: after the same work, whatever is wrong with it."""
+        id, secret = read_key(presented) or (_NO_ID, "")
         key = self.directory.keys.get(id)
-        digest = hash_secret(id, secret, self._pepper)
-        now = self.kernel._executor.now()
-        if not admits(key, digest, now) or key is None:
+        secret_hash = hash_secret(id, secret, self._pepper)
+        if not admits(key, secret_hash, now) or key is None:
             raise Problem(401, "key_refused", "the API key is unknown, wrong, revoked or expired")
-        self.use.noted[id] = now
-        return self._caller(key)
+        ends = [key.expires_at, None if secret_hash == key.secret_hash else key.old_until]
+        return KnownKey(key, min([end for end in ends if end is not None], default=MAX_SLOT), self._caller(key))
 
     def _caller(self, key: StoredKey) -> Caller:
-        found = self._callers.get(key.id)
-        if found is not None and found[0] is key:
-            return found[1]
         page_bytes = self._settings.answers.page_bytes
         kernel = AsyncKernel(self.kernel._executor.for_client(key.id, page_bytes, key.pools), key.tenant)
         limit = KeyLimit(key) if key.limited else None
         positions = self.positions(key.tenant, sealed=limit is not None)
-        caller = Caller(key.id, key.tenant, key.scope, kernel, f"api_client:{key.id}", positions, limit)
-        self._callers[key.id] = (key, caller)
-        if len(self._callers) > 10_000:
-            self._callers.popitem(last=False)
-        return caller
+        return Caller(key.id, key.tenant, key.scope, kernel, f"api_client:{key.id}", positions, limit)
+
+
+def _check_host(headers: dict[bytes, bytes]) -> None:
+    """Protect an open server from other web pages in the user's browser: accept loopback host names only, and no foreign origin."""
+    host, origin = headers.get(b"host", b""), headers.get(b"origin")
+    if not _LOOPBACK.fullmatch(host):
+        raise Problem(403, "host_refused", "an open server answers requests to localhost only")
+    if origin is not None and origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
+        raise Problem(403, "origin_refused", "an open server answers requests of its own pages only")

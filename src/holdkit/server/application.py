@@ -28,23 +28,21 @@ from ._async.keystore import AsyncKeys
 from ._async.tenants import AsyncTenants
 from .admission import Admission
 from .bounds import bounds_of
-from .dispatch import dispatch
+from .dispatch import Table, dispatch
 from .feed import Feeds
 from .jobs import Jobs
 from .large_answers import LargeAnswers
+from .limits import Limits, Timeouts
 from .metrics import Metrics, server_measures
 from .openapi import openapi_json
-from .pacing import Pacing
 from .places import PlaceWatch
 from .quotas import Quotas
 from .request import CLOSE_CONNECTION, Receive, Request, Scope, Send
 from .rollups import Rollups
-from .room import Room, open_room
-from .routing import Table
+from .room import open_room
 from .settings import Journal, Settings, secret_from_environment
 from .static import Static
 from .streams import Streams
-from .timeouts import Timeouts
 from .tracing import dispatch_traced
 from .webhooks.sender import WebhookSender
 
@@ -69,8 +67,6 @@ class Running:
         self.tenants = AsyncTenants(kernel, self.keys)
         self.admission = Admission(kernel, self.keys, self.tenants, settings)
         self.quotas = Quotas(kernel._executor, self.admission.directory, settings)
-        self.room = Room(lambda: None, settings.journal.min_free)
-        """Watches no disk until the application starts."""
         self.feeds = Feeds(settings.streams.max_feeds)
         self.webhook_sender = WebhookSender(
             kernel._executor,
@@ -81,10 +77,10 @@ class Running:
         )
         self.metrics = Metrics()
         self.metric_pools = allowed_pools(settings.metrics.pools)
-        self.pacing = Pacing(settings)
         self.timeouts = Timeouts()
         self.sweeper: AsyncSweeper | None = None
         self.bounds = bounds_of(settings)
+        self.limits = Limits(settings, self.bounds, self.quotas)
         self.connections: Callable[[], dict[str, int]] | None = None
         """Counts the connections, if the server is ours."""
         self.draining = False
@@ -98,14 +94,8 @@ class Running:
         store = kernel._executor.engine.capabilities.rollups
         self.rollups = None if store is None or not settings.upkeep.rollup_every else Rollups(self, store)
         self.exporting = False
-        self.in_work = 0
-        self.in_work_of: dict[str, int] = {}
-        """By tenant, those that have any."""
-        self.keys_in_flight: set[tuple[str, str]] = set()
-        """Tenant and idempotency key of the requests that are being decided."""
-        self.idle = asyncio.Event()
-        self.idle.set()
-        self.began = kernel._executor.now()
+        self.clock = kernel._executor.engine.clock
+        self.began = self.clock()
         self._openapi: bytes | None = None
 
     def openapi(self) -> bytes:
@@ -151,9 +141,9 @@ class Running:
             },
             "webhooks": self.webhook_sender.numbers(),
             "streams": self.streams.shares.used,
-            "in_work": self.in_work,
+            "in_work": self.limits.in_work,
             "full_quotas": self.quotas.full,
-            "disk": self.room.document(),
+            "disk": self.limits.room.document(),
             "connections": None if self.connections is None else self.connections(),
         }
 
@@ -224,7 +214,7 @@ class Application:
         tasks: list[asyncio.Task[None]] = []
         try:
             await running.admission.refresh()
-            running.room = await open_room(kernel._executor, self.settings.journal.min_free)
+            running.limits.room = await open_room(kernel._executor, self.settings.journal.min_free)
             if self._check is not None:
                 self._check(running)
             if upkeep.sweep_every:
@@ -251,12 +241,12 @@ class Application:
         """Wait for running requests, up to `requests.stop_timeout`; then end the background tasks."""
         try:
             async with asyncio.timeout(self.requests.stop_timeout):
-                await running.idle.wait()
+                await running.limits.idle.wait()
         except TimeoutError:
             log.warning(
                 "%d requests were still running when the server stopped",
-                running.in_work,
-                extra={"event": "requests_cut_off", "count": running.in_work},
+                running.limits.in_work,
+                extra={"event": "requests_cut_off", "count": running.limits.in_work},
             )
         for task in tasks:
             task.cancel()

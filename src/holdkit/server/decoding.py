@@ -16,36 +16,35 @@ import msgspec
 from ..wire.fields import NO_TIME
 from ..wire.problems import Problem
 from .http_settings import Requests
-from .request import Receive
-from .timeouts import Timeouts
+from .request import Message, Request
 
 T = TypeVar("T")
 
-_number: Final = re.compile(rb"[0-9]+")
 
-
-async def read_body(receive: Receive, headers: dict[bytes, bytes], limits: Requests, timeouts: Timeouts) -> bytes:
-    """The whole body; 413 as soon as it is too large, 408 if it does not arrive in time."""
-    declared = headers.get(b"content-length")
-    if declared is not None:
-        if not _number.fullmatch(declared) or len(declared) > 18:
-            raise Problem(400, "content_length_malformed", "Content-Length must be a number")
-        if int(declared) > limits.max_body:
-            raise _too_large(limits)
-    try:
-        with timeouts.limit(limits.body_timeout):
-            return await _gather(receive, limits)
-    except TimeoutError:
-        raise Problem(408, "body_late", f"the body did not arrive within {limits.body_timeout:g} s") from None
-
-
-async def _gather(receive: Receive, limits: Requests) -> bytes:
-    message = await receive()
+async def read_body(request: Request) -> int:
+    """Read the body and decode it into `request.body`; return its size. A body that is larger than it declared is charged here."""
+    operation, limits = request.operation, request.running.requests
+    message = await request.receive()
     if message["type"] == "http.request" and not message.get("more_body"):
-        body: bytes = message.get("body", b"")
-        if len(body) > limits.max_body:
-            raise _too_large(limits)
-        return body
+        raw: bytes = message.get("body", b"")
+    else:
+        raw = await _gather(request, message, limits.max_body)
+    if len(raw) > (request.size or 0):
+        request.work.charge_bytes(len(raw))
+    if operation.body is None:
+        if raw.strip() not in (b"", b"{}"):
+            raise Problem(400, "body_unexpected", "this route takes no body")
+        return len(raw)
+    if not raw and operation.body_optional:
+        raw = b"{}"
+    elif request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+        raise Problem(415, "content_type_unknown", "send Content-Type: application/json")
+    request.body = decode_body(raw, operation.body, limits)
+    return len(raw)
+
+
+async def _gather(request: Request, message: Message, max_body: int) -> bytes:
+    """The body, from the messages that it comes in, of which this is the first."""
     parts: list[bytes] = []
     size = 0
     while True:
@@ -53,16 +52,17 @@ async def _gather(receive: Receive, limits: Requests) -> bytes:
             raise Problem(400, "body_cut_short", "the connection was closed before the whole body arrived")
         part: bytes = message.get("body", b"")
         size += len(part)
-        if size > limits.max_body:
-            raise _too_large(limits)
+        if size > max_body:
+            request.work.charge_bytes(size)  # raises
         parts.append(part)
         if not message.get("more_body"):
             return b"".join(parts)
-        message = await receive()
+        message = await request.receive()
 
 
-def _too_large(limits: Requests) -> Problem:
-    return Problem(413, "body_too_large", f"the body is larger than {limits.max_body} bytes: split the request")
+def body_late(seconds: float) -> Problem:
+    """The problem of a body that did not arrive within `requests.body_timeout`."""
+    return Problem(408, "body_late", f"the body did not arrive within {seconds:g} s")
 
 
 def parse_json(body: bytes, max_depth: int) -> Any:

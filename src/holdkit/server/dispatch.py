@@ -1,83 +1,81 @@
-"""Dispatch: runs the checks of a request in order, calls its handler, turns every error into a problem, counts every answer."""
+"""Dispatch: finds the operation of a request, runs the checks in order, calls the handler, turns every error into a problem, counts
+every answer.
+
+`dispatch` is one coroutine for an ordinary request. Streams, limited keys, operators, full quotas and costly requests take the slow arms
+below it. `limits` says which limits there are, and in which order they are checked.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
-import secrets
 import time
-from itertools import count
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
-from ..errors import HoldkitError, InvalidRequest, OperationConflict, Overloaded, Refused
-from ..kernel.answers import BatchTooLarge
+import msgspec
+
+from ..core.codec import is_ticket
+from ..errors import HoldkitError, Refused
 from ..kernel.context import in_turn_of
 from ..operations import Operation
 from ..wire.fields import at
-from ..wire.headers import given_id
-from ..wire.problems import STORED, Problem, problem_body, problem_headers, problem_of
+from ..wire.problems import Problem, problem_body, problem_headers, problem_of
 from .admission import operators_only
-from .decoding import decode_body, read_body, read_query
+from .decoding import body_late, read_body, read_query
 from .large_answers import LARGE
-from .rates import cost_of
-from .request import (
-    DURABILITY,
-    WRITE_ANSWER,
-    Answer,
-    Receive,
-    Request,
-    Scope,
-    Send,
-    read_headers,
-    refuse_tickets,
-)
-from .room import check_room
+from .limits import TimeLimit
+from .request import DURABILITY, WRITE_ANSWER, Answer, Receive, Request, Scope, Send
+from .room import check_growth
 from .routes import HANDLERS, STREAMED
-from .routing import segments_of
 
 if TYPE_CHECKING:
     from .application import Application, Running
 
 log = logging.getLogger("holdkit.server")
 
-STRANGERS: Final = "\0"
-"""Callers of routes that need no API key: together they have one tenant's share. No tenant can have this name."""
 OPERATORS: Final = "\0operators"
-"""The turn in the kernel's queue of an operator who administers the server. No tenant can have this name either."""
+"""The turn in the kernel's queue of an operator who administers the server. No tenant can have this name."""
 _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 _NO_STORE: Final = (b"cache-control", b"no-store")
-_PROCESS: Final = secrets.token_hex(5)
-_numbers: Final = count()
-"""Request ids are those of the process and a number: random ones would cost a system call each."""
-_LOOPBACK: Final = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d{1,5})?", re.IGNORECASE)
 
 
 async def dispatch(application: Application, scope: Scope, receive: Receive, send: Send) -> tuple[Request, str, int]:
-    """Answer one request. Returns it with its outcome and the status of its answer."""
+    """Answer one request. Return it with its outcome and the status of its answer."""
     began = time.monotonic()
-    request = Request(scope, receive, {}, f"{_PROCESS}{next(_numbers):06x}")
-    running, outcome = application.running, "done"
+    request, running, outcome = Request(scope, receive), application.running, "done"
+    answer: Answer | None = None
     try:
-        answer = await _handle(application, request, send)
+        request.read_head(application.requests.max_headers)
+        operation = _find(application, request)
+        if operation is None:
+            answer = _outside(application, request)
+        elif operation.name in STREAMED:
+            await _stream(running, operation, request, send)
+        else:
+            running = _admit(running, operation, request)
+            requests = running.requests
+            late = partial(body_late, requests.body_timeout)
+            with request.work as work, running.timeouts.limit(requests.body_timeout, late) as limit:
+                if operation.method != "GET":
+                    size = await read_body(request)
+                    work.reserve(request.body, size)
+                limit.restart(requests.timeout)
+                if work.is_special:
+                    answer = await _handle_special(operation, request, limit)
+                else:
+                    if operation.retry_key is not None:
+                        work.claim(request)
+                    answer = await HANDLERS[operation.name](request)
+                if operation.changes:
+                    level = running.kernel._executor.engine.durability.level
+                    answer.headers = (*answer.headers, (DURABILITY, level.encode()))
     except Exception as error:
-        problem = problem_of(_shown_to_caller(error, request))
-        outcome = problem.reason
-        if isinstance(error, Refused) and running is not None and running.rollups is not None:
-            waited = request.kind == "leave"  # the journal has that the hold left its line
-            running.rollups.refused(request.caller.tenant, error, _pools_named(request), journaled=not waited)
-        if problem.status == 500:
-            log.exception(
-                "request %s failed",
-                request.id,
-                extra={"event": "request_failed", "request_id": request.id, "kind": request.kind},
-            )
-        if (
-            problem.status == 429
-        ):  # a client that resends at once would take more time by being refused than by being served
-            await asyncio.sleep(min(application.settings.rates.refusal_delay, problem.retry_after or 0.0))
-        answer = _problem_answer(problem, request, running)
+        answer, outcome = await _refused(error, request, running)
+        if answer.status == 500:
+            event = {"event": "request_failed", "request_id": request.id, "kind": request.kind}
+            log.exception("request %s failed", request.id, extra=event)
     if answer is not None:
         await _send(answer, request, running, send)
     status = 200 if answer is None else answer.status
@@ -86,232 +84,193 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
     return request, outcome, status
 
 
-def _shown_to_caller(error: Exception, request: Request) -> Exception:
-    """The error without what a limited key may not know."""
+class Table:
+    """Finds the operations of a path, one step per segment."""
+
+    def __init__(self, operations: tuple[Operation, ...]) -> None:
+        self._root: dict[Any, Any] = {}
+        for operation in operations:
+            node = self._root
+            for segment in operation.path.strip("/").split("/"):
+                node = node.setdefault(_VARIABLE if segment.startswith("{") else segment, {})
+            for kind in (operation.body, operation.query):
+                if kind is not None:
+                    msgspec.json.Decoder(kind)  # msgspec must know a type before several threads use it first
+            node.setdefault(_METHODS, {})[operation.method] = operation
+
+    def find(self, segments: list[str]) -> tuple[dict[str, Operation] | None, tuple[str, ...]]:
+        """The operations of a path by method, and the variable segments of the path."""
+        node: Any = self._root
+        names: list[str] = []
+        for segment in segments:
+            found = node.get(segment)
+            if found is None:
+                found = node.get(_VARIABLE)
+                if found is None:
+                    return None, ()
+                names.append(segment)
+            node = found
+        return node.get(_METHODS), tuple(names)
+
+
+_VARIABLE: Final = object()
+"""The key of a variable segment. No text equals it, so that no segment of a path can be mistaken for it."""
+_METHODS: Final = object()
+"""The key of the operations that end at a node, by method."""
+
+
+def segments_of(scope: Scope) -> list[str] | None:
+    """The segments of the path below the mount point, or None if it is malformed. Split before decoding, because an id may
+    contain a slash."""
+    root: str = scope.get("root_path", "")
+    raw = scope.get("raw_path")
+    if isinstance(raw, bytes):
+        raw = raw.partition(b"?")[0]
+        if root:
+            prefix = quote(root, safe="/:@!$&'()*+,;=~").encode()
+            raw = raw[len(prefix) :] if raw.startswith(prefix) else None
+    if raw is None:
+        path: str = scope["path"]
+        if root and path.startswith(root):
+            path = path[len(root) :]
+        raw = quote(path, safe="/").encode()
+    try:
+        parts: list[str] = raw.decode("ascii").split("/")
+        if b"%" in raw:
+            parts = [part if "%" not in part else unquote_to_bytes(part).decode() for part in parts]
+    except UnicodeDecodeError:
+        return None
+    if (b"%00" in raw or b"\x00" in raw) and any("\x00" in part for part in parts):
+        return None
+    return parts[1:] if parts and not parts[0] else parts
+
+
+def _find(application: Application, request: Request) -> Operation | None:
+    """Find the operation of a request; None if its path is outside of the API."""
+    scope = request.scope
+    segments = segments_of(scope)
+    if segments is None:
+        raise Problem(400, "path_malformed", "the path must be percent-encoded UTF-8")
+    methods, request.names = application.table.find(segments)
+    if methods is None:
+        if not segments or (segments[0] != "v1" and scope["method"] in ("GET", "HEAD")):
+            return None
+        raise Problem(404, "not_found", "there is no such path: see /v1/openapi.json")
+    operation = methods.get("GET" if scope["method"] == "HEAD" else scope["method"])
+    if operation is None:
+        allowed = ", ".join(sorted(methods))
+        raise Problem(405, "method_not_allowed", f"this path allows {allowed}", allow=allowed)
+    request.operation, request.kind = operation, operation.name
+    if any(map(is_ticket, request.names)):  # every access log would keep it
+        detail = "a ticket is a secret: send it in the header Holdkit-Ticket, with `-` for the hold in the path"
+        raise Problem(400, "ticket_in_path", detail)
+    return operation
+
+
+def _outside(application: Application, request: Request) -> Answer:
+    """Answer with a file of the dashboard."""
+    segments = segments_of(request.scope)
+    if not segments:  # mounted, and asked for without the slash at the end, to which the page's links are relative
+        name = quote(request.scope.get("root_path", "").rpartition("/")[2])
+        return Answer(status=308, headers=((b"location", f"{name}/".encode()),))
+    request.kind = "static"
+    return application.static.find(segments, request.headers)
+
+
+def _admit(running: Running | None, operation: Operation, request: Request) -> Running:
+    """Admit the caller and the request, before anything is read, or raise `Problem`."""
+    if running is None:
+        raise Problem(503, "not_started", "the application is not running: enter its lifespan in the host's lifespan")
+    request.running = running
+    if running.stopping.is_set() and operation.scope is not None:
+        raise Problem(503, "stopping", "the server is shutting down: retry on another server or later", retry_after=1.0)
+    caller = running.admission.caller_of(request, operation)
+    size = 0 if operation.method == "GET" else request.size or 0
+    request.work = running.limits.admit(operation, caller, size)
+    raw = request.scope["query_string"]
+    request.query = read_query(raw, operation.query, running.requests) if raw else operation.query()
+    if caller is not None and getattr(request.query, "all_tenants", False):
+        operators_only(caller)
+    if not operation.precondition and b"if-match" in request.headers:
+        raise Problem(400, "if_match_unsupported", "If-Match is not supported here: a hold is protected by its token")
+    return running
+
+
+async def _stream(running: Running | None, operation: Operation, request: Request, send: Send) -> None:
+    """Answer part by part."""
+    running = _admit(running, operation, request)
+    if request.caller.limit is not None:
+        with running.timeouts.limit(running.requests.timeout):
+            await request.caller.limit.check(request)
+    await STREAMED[operation.name](request, send)
+
+
+async def _handle_special(operation: Operation, request: Request, limit: TimeLimit) -> Answer:
+    """Handle a request whose key is limited, that an operator administers the server with, whose tenant may store nothing new, or that
+    has to wait for a turn."""
+    running, work = request.running, request.work
+    if work.refusal is not None:
+        await check_growth(request, work.refusal)
+    if operation.scope is not None and request.caller.limit is not None:
+        await request.caller.limit.check(request)
+    if work.unlimited:
+        with in_turn_of(OPERATORS):
+            return await _handle(operation, request)
+    if not work.must_wait:
+        return await _handle(operation, request)
+    limit.restart(running.requests.timeout, _turn_late)
+    began = await running.limits.pacing.begin(work.tenant)
+    try:
+        limit.restart(running.requests.timeout)
+        return await _handle(operation, request)
+    finally:
+        running.limits.pacing.end(work.tenant, began)
+
+
+async def _handle(operation: Operation, request: Request) -> Answer:
+    if operation.retry_key is not None:
+        request.work.claim(request)
+    return await HANDLERS[operation.name](request)
+
+
+def _turn_late() -> Problem:
+    return Problem(
+        503, "overloaded", "the server is processing large requests of other tenants: retry later", retry_after=1.0
+    )
+
+
+async def _refused(error: Exception, request: Request, running: Running | None) -> tuple[Answer, str]:
+    """Turn an error into the answer and the outcome of its request."""
     caller = getattr(request, "caller", None)  # missing if the caller was not admitted
-    return error if caller is None or caller.limit is None else caller.limit.error(error)
+    shown = error if caller is None or caller.limit is None else caller.limit.error(error)
+    problem = problem_of(shown)
+    if isinstance(error, Refused) and running is not None and running.rollups is not None:
+        waited = request.kind == "leave"  # the journal has that the hold left its line
+        running.rollups.refused(request.caller.tenant, error, _pools_named(request), journaled=not waited)
+    if problem.status == 429 and running is not None:
+        # a client that resends at once would take more time by being refused than by being served
+        await asyncio.sleep(min(running.settings.rates.refusal_delay, problem.retry_after or 0.0))
+    headers = problem_headers(problem)
+    if problem.status in (408, 413):  # the server does not read the rest of the body
+        headers.append((b"connection", b"close"))
+    body = problem_body(problem, request.id, _server_time(running))
+    return Answer(body, problem.status, headers), problem.reason
 
 
 def _pools_named(request: Request) -> list[str]:
     """The pools that a request names itself."""
-    body: Any = getattr(request, "body", None)
-    legs = getattr(body, "legs", None)
+    legs = getattr(request.body, "legs", None)
     if legs:
         return [leg.pool for leg in legs if isinstance(leg.pool, str)]  # a leg may name a claim or an item instead
-    pool = getattr(body, "pool", None)
+    pool = getattr(request.body, "pool", None)
     if isinstance(pool, str):
         return [pool]
     return list(request.names[:1]) if request.kind == "join" else []
 
 
-async def _handle(application: Application, request: Request, send: Send) -> Answer | None:
-    """Find the operation, then admit the caller and answer."""
-    scope = request.scope
-    request.headers = read_headers(scope["headers"], application.requests.max_headers)
-    request.id = given_id(request.headers.get(b"x-request-id")) or request.id
-    segments = segments_of(scope)
-    if segments is None:
-        raise Problem(400, "path_malformed", "the path must be percent-encoded UTF-8")
-    if not segments:  # mounted, and asked for without the slash at the end, to which the page's links are relative
-        last = quote(scope.get("root_path", "").rpartition("/")[2])
-        return Answer(status=308, headers=((b"location", f"{last}/".encode()),))
-    methods, request.names = application.table.find(segments)
-    if methods is None:
-        if segments[0] != "v1" and scope["method"] in ("GET", "HEAD"):
-            request.kind = "static"
-            return application.static.find(segments, request.headers)
-        raise Problem(404, "not_found", "there is no such path: see /v1/openapi.json")
-    operation = _operation(methods, scope["method"])
-    request.kind = operation.name
-    if request.names:
-        refuse_tickets(request.names)
-    if application.running is None:
-        raise Problem(503, "not_started", "the application is not running: enter its lifespan in the host's lifespan")
-    return await _answer(application.running, operation, request, send)
-
-
-def _operation(methods: dict[str, Operation], method: str) -> Operation:
-    operation = methods.get("GET" if method == "HEAD" else method)
-    if operation is None:
-        allowed = ", ".join(sorted(methods))
-        raise Problem(405, "method_not_allowed", f"this path allows {allowed}", allow=allowed)
-    return operation
-
-
-async def _answer(running: Running, operation: Operation, request: Request, send: Send) -> Answer | None:
-    requests = running.requests
-    request.operation, request.running = operation, running
-    if running.stopping.is_set() and operation.scope is not None:
-        raise Problem(503, "stopping", "the server is shutting down: retry on another server or later", retry_after=1.0)
-    if running.settings.open:
-        _check_host(request)
-    tenant = _admit(running, operation, request)
-    request.query = read_query(request.scope["query_string"], operation.query, requests)
-    if getattr(request.query, "all_tenants", False):
-        operators_only(request.caller)
-    streamed = STREAMED.get(operation.name)
-    if streamed is not None:
-        if request.caller.limit is not None:
-            with running.timeouts.limit(requests.timeout):
-                await request.caller.limit.check(request)
-        await streamed(request, send)
-        return None
-    running.in_work += 1
-    running.in_work_of[tenant] = running.in_work_of.get(tenant, 0) + 1
-    running.idle.clear()
-    try:
-        return _stamped(await _work(operation, request, requests.timeout), request)
-    except Exception as error:
-        if not _kernel_has_seen(error):
-            request.settle()
-        elif isinstance(error, Refused):
-            request.stored_at_most(1)  # the answer, for retries
-        elif isinstance(error, Overloaded):
-            request.stored_at_most(0)
-        raise
-    finally:
-        running.in_work -= 1
-        left = running.in_work_of[tenant] - 1
-        if left:
-            running.in_work_of[tenant] = left
-        else:
-            del running.in_work_of[tenant]
-        if not running.in_work:
-            running.idle.set()
-
-
-def _admit(running: Running, operation: Operation, request: Request) -> str:
-    """Admit the caller, within its rate and its share of the requests at a time; return whose share that is."""
-    tenant = STRANGERS
-    if operation.scope is not None:
-        caller = request.caller = running.admission.allowed(request.headers, operation)
-        tenant, request.unlimited = caller.tenant, caller.operator and operation.administers
-        if not request.unlimited:
-            running.admission.rates.admit(caller.id, tenant)
-        if running.admission.trusted:
-            request.person = running.admission.person(request.scope, request.headers)
-    if request.unlimited:
-        return tenant
-    if running.in_work >= running.bounds.requests:
-        raise Problem(503, "overloaded", "the server is processing too many requests: retry later", retry_after=0.2)
-    if running.in_work_of.get(tenant, 0) >= running.bounds.requests_of_tenant:
-        detail = "the server is processing as many requests of this tenant as it may have: retry later"
-        raise Problem(503, "overloaded", detail, retry_after=0.2)
-    return tenant
-
-
-def _kernel_has_seen(error: Exception) -> bool:
-    """Whether the kernel has seen the request that ended with this error."""
-    if isinstance(error, InvalidRequest):
-        return error.code in STORED or isinstance(error, BatchTooLarge)
-    return not isinstance(
-        error, Problem | OperationConflict
-    )  # of a conflict it has looked up the key, and nothing else
-
-
-async def _work(operation: Operation, request: Request, seconds: float) -> Answer | None:
-    running = request.running
-    if b"if-match" in request.headers and not operation.precondition:
-        raise Problem(400, "if_match_unsupported", "If-Match is not supported here: a hold is protected by its token")
-    await _read_body(operation, request)
-    if operation.scope is not None and request.caller.limit is not None:
-        with running.timeouts.limit(seconds):
-            await request.caller.limit.check(request)
-    if request.unlimited:
-        with in_turn_of(OPERATORS):
-            return await _decide(operation, request, seconds)
-    if operation.changes and running.pacing.costly(request.caller.tenant, request.cost.tokens):
-        return await _in_turn(operation, request, seconds)
-    return await _decide(operation, request, seconds)
-
-
-async def _in_turn(operation: Operation, request: Request, seconds: float) -> Answer | None:
-    """A costly request waits for its turn first; if that takes too long, nothing of it was done."""
-    running, tenant = request.running, request.caller.tenant
-    try:
-        with running.timeouts.limit(seconds):
-            began = await running.pacing.begin(tenant)
-    except TimeoutError:
-        detail = "the server is processing large requests of other tenants: retry later"
-        raise Problem(503, "overloaded", detail, retry_after=1.0) from None
-    try:
-        return await _decide(operation, request, seconds)
-    finally:
-        running.pacing.end(tenant, began)
-
-
-async def _decide(operation: Operation, request: Request, seconds: float) -> Answer | None:
-    running = request.running
-    op = request.op if operation.retry_key is not None else None
-    if op is None:
-        if operation.retry_key == "required":
-            raise Problem(400, "idempotency_key_required", "send an Idempotency-Key header, so that a retry is safe")
-        with running.timeouts.limit(seconds):
-            return await HANDLERS[operation.name](request)
-    key = (request.caller.tenant, op)
-    if key in running.keys_in_flight:
-        detail = "another request with this Idempotency-Key is being processed: retry later"
-        raise Problem(409, "operation_running", detail, retry_after=0.1)
-    running.keys_in_flight.add(key)
-    try:
-        with running.timeouts.limit(seconds):
-            return await HANDLERS[operation.name](request)
-    finally:
-        running.keys_in_flight.discard(key)
-
-
-def _stamped(answer: Answer | None, request: Request) -> Answer | None:
-    """Add the durability header to the answer of a change."""
-    if answer is not None and request.operation.changes:
-        answer.headers = (*answer.headers, (DURABILITY, request.kernel._executor.durability.encode()))
-    return answer
-
-
-async def _read_body(operation: Operation, request: Request) -> None:
-    requests = request.running.requests
-    if operation.method == "GET":
-        return
-    raw = await read_body(request.receive, request.headers, requests, request.running.timeouts)
-    if not request.unlimited:
-        request.running.admission.rates.read(request.caller.tenant, len(raw))
-    if operation.body is None:
-        if raw.strip() not in (b"", b"{}"):
-            raise Problem(400, "body_unexpected", "this route takes no body")
-        return
-    if not raw and operation.body_optional:
-        raw = b"{}"
-    elif request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
-        raise Problem(415, "content_type_unknown", "send Content-Type: application/json")
-    request.body = decode_body(raw, operation.body, requests)
-    cost = cost_of(request.body, len(raw))
-    request.reserve(cost)
-    if operation.changes:
-        await check_room(request)
-        request.estimate(cost.commands, len(raw))
-
-
-def _check_host(request: Request) -> None:
-    """Protect an open server from other web pages in the user's browser: accept loopback host names only, and no foreign
-    origin."""
-    host = request.headers.get(b"host", b"")
-    origin = request.headers.get(b"origin")
-    if not _LOOPBACK.fullmatch(host):
-        raise Problem(403, "host_refused", "an open server answers requests to localhost only")
-    if origin is not None and origin.lower() not in (b"http://" + host.lower(), b"https://" + host.lower()):
-        raise Problem(403, "origin_refused", "an open server answers requests of its own pages only")
-
-
-def _problem_answer(problem: Problem, request: Request, running: Running | None) -> Answer:
-    headers = problem_headers(problem)
-    if problem.status in (408, 413):  # the server does not read the rest of the body
-        headers.append((b"connection", b"close"))
-    body = problem_body(problem, request.id, _server_time(running))
-    return Answer(body, problem.status, headers)
-
-
 def _server_time(running: Running | None) -> Any:
     try:
-        return at(time.time_ns() // 1000) if running is None else at(running.kernel._executor.now())
+        return at(time.time_ns() // 1000) if running is None else at(running.clock())
     except HoldkitError:
         return at(time.time_ns() // 1000)
 

@@ -19,10 +19,10 @@ from typing import Any, Final, TypeVar
 
 from ..wire.fields import encode
 from ..wire.problems import Problem
+from .fairness import Shares
 from .http_settings import KIB
 from .request import JSON, Answer, Headers, Message, Request, Send, answer
 from .settings import Settings
-from .shares import Shares
 
 LARGE: Final = 64 * KIB
 """Bytes from which on an answer is large."""

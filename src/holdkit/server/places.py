@@ -173,5 +173,5 @@ def _last(request: Request, row: StoredHold | None) -> bytes:
     """The last event: the hold as it is now."""
     if row is None:
         return sse("bye", b"{}")
-    shown = hold_now(Hold(row), request.now(row.held_at, row.joined_at), request.caller.show, secret=False)
+    shown = hold_now(Hold(row), request.running.clock(), request.caller.show, secret=False)
     return sse("offered" if row.state is State.HELD else "ended", encode(shown))

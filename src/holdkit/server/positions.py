@@ -35,7 +35,7 @@ from ..core.validation import invalid
 from ..errors import InvalidRequest
 from ..kernel.journal import JournalEntry
 from ..kernel.pages import Positions, decode_cursor, encode_cursor, generation_of
-from ..wire.fields import plain_position
+from ..wire.fields import ShowPosition
 from ..wire.journal import SEALED
 
 _NONCE: Final = 16
@@ -52,9 +52,9 @@ BEGINNING: Final = encode_cursor({})
 class PlainPositions:
     """Positions and cursors for an operator: `0.17` is entry 17 of lane 0, and cursors are the kernel's."""
 
-    def position(self, at: Position) -> str:
-        """A position as text."""
-        return plain_position(at)
+    def __init__(self) -> None:
+        self.position: ShowPosition = str
+        """Spells a position."""
 
     def hide(self, text: str) -> str:
         """A text of fixed length that contains a position, such as where a list continues, as the caller sees it."""
@@ -81,6 +81,8 @@ class SealedPositions(PlainPositions):
     """Positions and cursors for one tenant. `lanes` is the number of lanes of the engine."""
 
     def __init__(self, secret: bytes, tenant: str, lanes: int) -> None:
+        super().__init__()
+        self.position = self._hash_position
         self._lanes = lanes
         self._hasher = hashlib.blake2b(
             key=_key(secret, tenant, b"holdkit.position", 32), digest_size=12
@@ -89,7 +91,7 @@ class SealedPositions(PlainPositions):
         self._packed: tuple[Positions | None, bytes] = (None, b"")
         """What the last entry was read behind, packed."""
 
-    def position(self, at: Position) -> str:
+    def _hash_position(self, at: Position) -> str:
         """A keyed hash: equal for the same entry, without order."""
         hasher = self._hasher.copy()
         hasher.update(b"%d.%d" % (at.lane, at.seq))

@@ -188,26 +188,24 @@ class Quotas:
             self._wake.set()
         return estimate
 
-    def refusal(self, tenant: str) -> Problem | None:
-        """Return the problem of a request of this tenant that would store something new now, or None if it may."""
-        stored, limits = self._directory.tenants.get(tenant), self._executor.limits
+    def add(self, tenant: str, commands: int, size: int) -> Problem | None:
+        """Add a request, by its commands and the bytes of its body, to the estimate of its tenant. Return the problem of a request that
+        would store something new now, or None if it may."""
+        stored, limits = self._directory.tenants.get(tenant), self._executor.engine.stored.in_force
         estimate = self._estimates.get(tenant)
         if estimate is None or estimate.stored is not stored or estimate.limits is not limits:
             estimate = self._estimate(tenant, stored, limits)
         allowed = estimate.allowed
         if allowed is None:
             return None
-        if estimate.added_bytes >= estimate.soon_bytes or estimate.commands >= estimate.soon_commands or estimate.full:
+        full = estimate.full
+        if full or estimate.added_bytes >= estimate.soon_bytes or estimate.commands >= estimate.soon_commands:
             self._count_soon(estimate)
-        return _exceeded(estimate.used(), allowed) if estimate.full else None
-
-    def add(self, tenant: str, commands: int, size: int) -> None:
-        """Add an admitted request, by its commands and the bytes of its body, to the estimate of its tenant."""
-        estimate = self._estimates.get(tenant)
-        if estimate is not None and estimate.allowed is not None:
-            self._estimates.move_to_end(tenant)
-            estimate.added_bytes += COPIES * size + COMMAND_BYTES * commands
-            estimate.commands += commands
+        refusal = _exceeded(estimate.used(), allowed) if full else None
+        self._estimates.move_to_end(tenant)
+        estimate.added_bytes += COPIES * size + COMMAND_BYTES * commands
+        estimate.commands += commands
+        return refusal
 
     def take_back(self, tenant: str, commands: int, size: int) -> None:
         """Take commands and bytes out of the estimate again that a request has added and not stored. A count that was made meanwhile may

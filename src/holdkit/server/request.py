@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ..core.codec import is_ticket, read_ticket
+from msgspec import Struct
+
+from ..core.codec import read_ticket
 from ..core.model import Slot
 from ..faces._async.kernel import AsyncKernel
-from ..wire.fields import Time, at, encode
-from ..wire.headers import retry_key
+from ..wire.fields import Body, Time, at, encode
+from ..wire.headers import given_id
 from ..wire.keys import Scope as KeyScope
 from ..wire.problems import Problem
+from .keys import SCOPES
 from .positions import PlainPositions
-from .rates import Cost
 
 if TYPE_CHECKING:
     from ..operations import Operation
     from .application import Running
     from .key_limits import KeyLimit
+    from .limits import Work
 
 Headers = Sequence[tuple[bytes, bytes]]
+
+_PROCESS: Final = secrets.token_hex(5)
+_numbers: Final = count()
+"""Request ids are those of the process and a number: random ones would cost a system call each."""
+_number: Final = re.compile(rb"[0-9]{1,18}")
 
 CLOSE_CONNECTION: Final = "holdkit.close_connection"
 """In the state of a request's scope: closes the connection at once."""
@@ -49,7 +60,7 @@ _ONCE: Final = frozenset(
 class Caller:
     """The caller that an API key belongs to. The tenant of a request comes only from here."""
 
-    __slots__ = ("actor", "id", "kernel", "limit", "operator", "positions", "scope", "show", "tenant")
+    __slots__ = ("actor", "id", "kernel", "limit", "operator", "positions", "scope", "scopes", "show", "tenant")
 
     def __init__(
         self,
@@ -62,6 +73,8 @@ class Caller:
         limit: KeyLimit | None = None,
     ) -> None:
         self.id, self.tenant, self.scope, self.kernel, self.actor = id, tenant, scope, kernel, actor
+        self.scopes = SCOPES[: SCOPES.index(scope) + 1]
+        """Its scope and those that it includes."""
         self.limit = limit
         """The pools and verbs that the key is limited to."""
         self.operator = not tenant and limit is None
@@ -70,119 +83,112 @@ class Caller:
         self.show = positions.position
         """Spells a position for this caller."""
 
-    def cursor(self, given: str | None) -> str | None:
+    def cursor(self, text: str | None) -> str | None:
         """The kernel's cursor for one that the caller sent, if it sent one; raises `InvalidRequest`."""
-        return None if given is None else self.positions.read(given)
+        return None if text is None else self.positions.read(text)
+
+    def need_admin(self, what: str) -> None:
+        """Refuse a caller without scope admin: some fields need more than their route."""
+        if "admin" not in self.scopes:
+            raise Problem(403, "scope_too_small", f"{what} needs an API key with scope admin")
 
 
-class Answer:
-    """An answer: status, body and headers."""
+class Answer(Struct):
+    """An answer: body, status and headers."""
 
-    __slots__ = ("body", "cacheable", "counted", "headers", "status")
-
-    def __init__(self, body: bytes = b"", status: int = 200, headers: Headers = (), *, cacheable: bool = False) -> None:
-        self.body, self.status, self.headers = body, status, headers
-        self.counted = 0
-        """The bytes for which it is counted among the large answers."""
-        self.cacheable = cacheable
-        """It sets its own cache headers; all other answers are `no-store`."""
+    body: bytes = b""
+    status: int = 200
+    headers: Headers = ()
+    cacheable: bool = False
+    """It sets its own cache headers; all other answers are `no-store`."""
+    counted: int = 0
+    """The bytes for which it is counted among the large answers."""
 
 
 class Request:
     """A request as a handler sees it, after all checks."""
 
     __slots__ = (
-        "_op",
         "body",
         "caller",
-        "cost",
-        "estimated",
         "headers",
         "id",
         "kind",
         "names",
+        "op",
         "operation",
-        "paid",
         "person",
         "query",
         "receive",
         "running",
         "scope",
-        "unlimited",
+        "size",
+        "work",
     )  # fmt: skip
 
     caller: Caller
-    body: Any
+    operation: Operation
     query: Any
+    running: Running
+    work: Work
 
-    def __init__(self, scope: Scope, receive: Receive, headers: dict[bytes, bytes], id: str) -> None:
-        self.scope, self.receive, self.headers, self.id = scope, receive, headers, id
-        self._op: str | None = None
-        self.cost = Cost()
-        """What its body costs, as soon as that is charged."""
-        self.paid: float = 1
-        """The tokens that were charged for it."""
-        self.estimated: tuple[int, int] | None = None
-        """The commands and bytes that it has added to the estimate of what its tenant stores."""
-        self.unlimited = False
-        """Whether an operator administers the server: then nothing is charged, and nothing waits for a turn."""
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope, self.receive = scope, receive
+        self.id = f"{_PROCESS}{next(_numbers):06x}"
+        self.body: Any = None
+        self.headers: dict[bytes, bytes] = {}
+        """By name in small letters."""
+        self.size: int | None = None
+        """The bytes of the body, if the request declares them."""
         self.kind = "none"
         """The name of the request in metrics."""
         self.names: tuple[str, ...] = ()
         """The variable segments of the path, in order."""
+        self.op: str | None = None
+        """The operation id, from Idempotency-Key."""
         self.person: str | None = None
         """The actor that a trusted proxy names."""
-        self.operation: Operation
-        self.running: Running
+
+    def read_head(self, max_bytes: int) -> None:
+        """Read the headers, or raise `Problem`: 431 if they are too large, 400 if one is repeated that must not be."""
+        headers = self.headers
+        size = 0
+        for name, value in self.scope["headers"]:
+            size += len(name) + len(value)
+            if name in headers and name in _ONCE:
+                raise Problem(400, "header_twice", f"the header {name.decode('latin-1')} may be sent only once")
+            headers[name] = value
+        if b"x-request-id" in headers:
+            self.id = given_id(headers[b"x-request-id"]) or self.id
+        if size > max_bytes:
+            raise Problem(431, "headers_too_large", f"the headers are larger than {max_bytes} bytes")
+        declared = headers.get(b"content-length")
+        if declared is not None:
+            if not _number.fullmatch(declared):
+                raise Problem(400, "content_length_malformed", "Content-Length must be a number")
+            self.size = int(declared)
 
     @property
     def kernel(self) -> AsyncKernel:
         """The kernel, bound to the caller's tenant."""
         return self.caller.kernel
 
-    def charge_legs(self, legs: int) -> None:
-        """Charge the caller for work that the body does not show: the legs of holds that the request names by id, beyond the first of
-        each."""
-        if legs > 0:
-            self.running.pacing.touched(self.caller.tenant, legs)
-            self._charge(self.paid + legs)
-
-    def reserve(self, cost: Cost) -> None:
-        """Charge what the decoded body costs, before the kernel sees the request; or raise `Problem`."""
-        if not self.unlimited:
-            self.running.admission.rates.reserve(self.caller.id, self.caller.tenant, cost)
-            self.cost, self.paid = cost, cost.tokens
-
-    def estimate(self, commands: int, size: int) -> None:
-        """Add what the request may store to the estimate of its tenant."""
-        self.running.quotas.add(self.caller.tenant, commands, size)
-        self.estimated = commands, size
-
-    def settle(self) -> None:
-        """The kernel has not seen the request: give back all but its plain cost."""
-        if self.paid > self.cost.plain:
-            self._charge(self.cost.plain)
-        self.stored_at_most(0)
-
-    def stored_at_most(self, commands: int) -> None:
-        """The request was refused: of what was estimated for it, leave these commands."""
-        if self.estimated is not None:
-            estimated, size = self.estimated
-            self.running.quotas.take_back(self.caller.tenant, estimated - commands, size)
-            self.estimated = None
-
-    def _charge(self, cost: float) -> None:
-        if not self.unlimited:
-            self.running.admission.rates.charge(self.caller.id, self.caller.tenant, self.paid, cost)
-        self.paid = cost
-
     def now(self, *seen: Slot | None) -> Time:
-        """The engine's time, but not before the slots that the answer has `seen`."""
-        latest = self.caller.kernel._executor.now()
+        """The engine's time as answers have it, but not before the slots that the answer has `seen`."""
+        latest = self.running.clock()
         for slot in seen:
             if slot is not None and slot > latest:
                 latest = slot
         return at(latest)
+
+    def call_fields(self, body: Body) -> dict[str, Any]:
+        """Return the arguments that every call of the kernel takes."""
+        return {
+            "op": self.op,
+            "actor": self.actor(body.actor),
+            "correlation_id": body.correlation_id,
+            "reason": body.reason,
+        }
 
     def actor(self, claimed: str | None) -> str:
         """Who makes the change: the person that a trusted proxy names, else whom the caller names, else the API key."""
@@ -201,29 +207,15 @@ class Request:
         raw = self.headers.get(TICKET)
         if raw is None:
             return name
-        given = raw.decode("latin-1").strip()
-        parts = read_ticket(given)
+        ticket = raw.decode("latin-1").strip()
+        parts = read_ticket(ticket)
         if parts is None:
             detail = "the ticket is cut short or damaged: send the whole text in Holdkit-Ticket"
             raise Problem(400, "ticket_malformed", detail)
         if name not in ("-", parts[0]):
             detail = "the ticket belongs to another hold than the path names: write `-` in the path"
             raise Problem(400, "ticket_malformed", detail)
-        return given
-
-    @property
-    def op(self) -> str | None:
-        """The operation id, from Idempotency-Key."""
-        if self._op is None:
-            self._op = retry_key(self.headers.get(b"idempotency-key")) or ""
-        return self._op or None
-
-
-def refuse_tickets(names: tuple[str, ...]) -> None:
-    """Refuse a ticket in a path, where every access log would keep it."""
-    if any(map(is_ticket, names)):
-        detail = "a ticket is a secret: send it in the header Holdkit-Ticket, with `-` for the hold in the path"
-        raise Problem(400, "ticket_in_path", detail)
+        return ticket
 
 
 def answer(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
@@ -231,21 +223,9 @@ def answer(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
     return Answer(encode(value), status, (JSON, *headers))
 
 
-def read_headers(raw: Sequence[tuple[bytes, bytes]], most: int) -> dict[bytes, bytes]:
-    """Headers by lower-case name; 431 if they are too large, 400 if one is repeated that must not be."""
-    found: dict[bytes, bytes] = {}
-    size = 0
-    for name, value in raw:
-        size += len(name) + len(value)
-        if name in found and name in _ONCE:
-            raise Problem(400, "header_twice", f"the header {name.decode('latin-1')} may be sent only once")
-        found[name] = value
-    if size > most:
-        raise Problem(431, "headers_too_large", f"the headers are larger than {most} bytes")
-    return found
-
-
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Handler: TypeAlias = Callable[[Request], Awaitable[Answer]]
+"""Answers the requests of one operation."""

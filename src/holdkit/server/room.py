@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..core.commands import COMMANDS
 from ..core.reading import FindRecord
@@ -34,7 +34,9 @@ from ..wire.records import PutRecordBody
 from ..wire.stats import Disk, DiskState
 from ..wire.windows import Windowed
 from ._async import budget_sets
-from .request import Request
+
+if TYPE_CHECKING:
+    from .request import Request
 
 log = logging.getLogger("holdkit.server")
 
@@ -133,11 +135,9 @@ async def open_room(executor: AsyncExecutor, min_free: int) -> Room:
     return Room(lambda: None if path is None else space_of(path), min_free)
 
 
-async def check_room(request: Request) -> None:
-    """Refuse a request that would store something new, while its tenant's quota or the disk is full."""
-    running = request.running
-    refusal = running.quotas.refusal(request.caller.tenant) or running.room.refusal()
-    if refusal is not None and grows(request.body) and not await _replaces(request):
+async def check_growth(request: Request, refusal: Problem) -> None:
+    """Raise the refusal if the request would store something new: its tenant's quota or the disk is full."""
+    if grows(request.body) and not await _replaces(request):
         raise refusal
 
 

@@ -26,7 +26,7 @@ from .handlers import (
 )
 from .handlers.plain import handler_of
 from .places import place_events
-from .routing import Handler
+from .request import Handler
 from .streams import events
 
 _MODULES: Final[tuple[Any, ...]] = (

@@ -32,11 +32,11 @@ from ..wire.journal import EventsQuery, entry_answer
 from ..wire.pools import pool_answer
 from ..wire.problems import Problem
 from ..wire.stats import Bye, Hello, Summary
+from .fairness import Shares
 from .feed import Feed
 from .http_settings import KIB
 from .large_answers import LARGE
 from .request import CLOSE_CONNECTION, Message, Request, Send
-from .shares import Shares
 
 if TYPE_CHECKING:
     from .application import Running

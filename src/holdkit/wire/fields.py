@@ -7,7 +7,7 @@ that each limit is defined once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast, overload
 
@@ -18,7 +18,7 @@ from msgspec.json import Decoder
 from ..core.model import MAX_QUANTITY, Slot
 from ..core.outcomes import Position
 from ..core.validation import invalid
-from ..kernel.times import datetime_of, moment
+from ..kernel.times import EPOCH, datetime_of, moment
 
 T = TypeVar("T")
 
@@ -48,7 +48,11 @@ def at(when: Slot | datetime | None) -> Time | None:
     does so faster: then it is given a datetime as it is."""
     if when is None:
         return None
-    time = datetime_of(when if isinstance(when, int) else moment(when))
+    slot: Slot = when if isinstance(when, int) else moment(when)
+    try:
+        time = EPOCH + timedelta(microseconds=slot)
+    except OverflowError:
+        time = datetime_of(slot)
     return cast(Time, time) if time.microsecond else Time.combine(time.date(), time.timetz())
 
 
@@ -128,12 +132,7 @@ PositionText: TypeAlias = Annotated[
     ),
 ]
 ShowPosition: TypeAlias = Callable[[Position], str]
-"""Spells a position for the caller of a request."""
-
-
-def plain_position(position: Position) -> str:
-    """A position for those who may see lane and number: `0.17` is entry 17 of lane 0."""
-    return str(position)
+"""Spells a position for the caller of a request; `str` for those who may see lane and number: `0.17` is entry 17 of lane 0."""
 
 
 Version: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 0})]

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Raw, Struct
 
+from ..core.codec import ticket
 from ..core.commands import Overage
 from ..core.keyed import leg_name
-from ..core.model import MAX_SLOT, SECOND, State, StoredHold
+from ..core.model import MAX_SLOT, SECOND, Slot, State, StoredHold
 from ..kernel.results import Hold, named_keys, receipt_of, requested_legs
 from .fields import (
     Account,
@@ -33,7 +34,7 @@ from .fields import (
 )
 
 _EMPTY: Final = Raw(b"{}")
-_NO_LABELS: Final[Mapping[str, str | None]] = {}
+NO_LABELS: Final[Mapping[str, str | None]] = {}
 
 
 class LegBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -262,7 +263,7 @@ class LinePage(Struct):
 
 
 def hold_answer(
-    row: StoredHold, *, with_tenant: bool = False, labels: Mapping[str, str | None] = _NO_LABELS
+    row: StoredHold, *, with_tenant: bool = False, labels: Mapping[str, str | None] = NO_LABELS
 ) -> HoldAnswer:
     """A hold as a document. `labels` are the keys of claims, by pool."""
     return HoldAnswer(
@@ -297,16 +298,19 @@ def _legs(row: StoredHold, labels: Mapping[str, str | None]) -> list[LegAnswer]:
 
 def hold_now(
     hold: Hold,
-    now: Time,
+    now: Slot,
     show: ShowPosition,
     *,
     secret: bool,
     with_tenant: bool = False,
-    labels: Mapping[str, str | None] = _NO_LABELS,
+    labels: Mapping[str, str | None] = NO_LABELS,
 ) -> HoldNow:
-    """A hold that a call just changed; with `secret`, including its token. `labels` are the keys of claims that the call did not
-    name. Written out, because a batch makes up to a thousand of them."""
-    row, done = hold.raw, receipt_of(hold)
+    """Return the document of a hold that a call just changed; with `secret`, including its token.
+
+    `now` is the engine's clock; `server_time` is not before the times of the hold. `labels` are the keys of claims that the call did not
+    name. Written out, because a batch makes up to a thousand of them.
+    """
+    row, done, token = hold.raw, receipt_of(hold), hold.token
     if named := named_keys(requested_legs(hold)):
         labels = {**named, **labels}
     position = None if done is None else done.position
@@ -326,15 +330,15 @@ def hold_now(
         version=row.version,
         account=row.account,
         joined_at=at(row.joined_at),
+        server_time=at(max(now, row.held_at or now, row.joined_at or now)),
         number=row.number,
         offer_ttl=None if row.offer_ttl is None else row.offer_ttl / SECOND,
         tenant=row.tenant if with_tenant else None,
         position=None if position is None else show(position),
         uncovered=(None if done is None else done.uncovered) or None,
-        token=hold.token if secret else None,
-        ticket=hold.ticket if secret and hold.token is not None else None,
-        replayed=hold.replayed,
-        server_time=now,
+        token=token if secret else None,
+        ticket=ticket(row.id, token) if secret and token is not None else None,
+        replayed=done is not None and done.replayed,
     )
 
 

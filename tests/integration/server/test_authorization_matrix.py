@@ -310,7 +310,7 @@ def test_streams_tell_a_tenant_of_its_own_things_only() -> None:
         from holdkit.server.request import Request
         from holdkit.server.streams import Stream, entries
 
-        request = Request({"method": "GET"}, None, {}, "r")  # type: ignore[arg-type]
+        request = Request({"method": "GET"}, None)  # type: ignore[arg-type]
         await here.key("read", "rival")
         (stored,) = [key for key in await here.running.keys.stored() if key.tenant == "rival"]
         request.caller, request.running = here.running.admission._caller(stored), here.running

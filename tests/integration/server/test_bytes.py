@@ -297,7 +297,7 @@ def test_the_answer_of_a_change_is_given_even_if_there_is_no_room() -> None:
 def test_a_stream_sends_large_entries_in_small_packets() -> None:
     async def work(here: InProcessApp) -> None:
         await fill(here)
-        request = Request({"method": "GET"}, None, {}, "r")  # type: ignore[arg-type]
+        request = Request({"method": "GET"}, None)  # type: ignore[arg-type]
         request.caller, request.running = here.running.admission._anonymous, here.running
         told = await entries(Stream(request), "hkc2.WyIiLFtbMCwwLCIiXV1d")  # the beginning
         assert b"event: hello" in await anext(told)

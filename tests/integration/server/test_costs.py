@@ -16,7 +16,7 @@ from msgspec import inspect, structs
 import holdkit
 from holdkit.core.bounds import Limits
 from holdkit.operations import OPERATIONS, Operation
-from holdkit.server.rates import Bucket, Cost, cost_of
+from holdkit.server.limits import Bucket, Cost, cost_of
 from holdkit.server.routes import STREAMED
 from holdkit.server.settings import Rates, Requests
 from holdkit.testing import FakeClock
@@ -62,8 +62,10 @@ def test_a_count_that_is_refused_locks_nobody_out(seats: int) -> None:
 
 def test_a_count_counts_as_no_more_seats_than_a_request_may_have() -> None:
     """Before anything has checked it."""
+    (hold_seats,) = [operation for operation in OPERATIONS if operation.name == "hold_seats"]
     assert [
-        cost_of(HoldSeats(count=seats, section="stalls", ttl=60), 100) for seats in (-5, 7, 1_000, 1_001, 10**399)
+        cost_of(hold_seats, HoldSeats(count=seats, section="stalls", ttl=60), 100)
+        for seats in (-5, 7, 1_000, 1_001, 10**399)
     ] == [
         Cost(commands=1, elements=0, tokens=21),
         Cost(commands=7, elements=0, tokens=27),
@@ -152,7 +154,7 @@ def elements(value: Any) -> int:
 
 def buckets(here: InProcessApp) -> list[tuple[Bucket, int]]:
     """The buckets of keys and tenants, each with its burst."""
-    rates = here.running.admission.rates
+    rates = here.running.limits
     return [(bucket, limit._burst) for limit in (rates._keys, rates._tenants) for bucket in limit._buckets.values()]
 
 
@@ -365,6 +367,53 @@ def test_a_tenant_is_charged_the_bytes_of_all_bodies() -> None:
     play(work, settings=few)
 
 
+@pytest.mark.parametrize(("size", "status"), [(60_000, 429), (10**17, 413)])
+def test_a_body_that_its_tenant_may_not_send_now_is_refused_before_it_is_read(size: int, status: int) -> None:
+    few = structs.replace(FROZEN, rates=structs.replace(FROZEN.rates, tenant_bytes_burst=100_000))
+
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
+        here.running.limits.bytes.bucket("acme", 0.0).level = 100
+        sent = list[Any]()
+
+        async def receive() -> Any:
+            raise AssertionError("the body is read")
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        key = await here.key("hold", "acme")
+        headers = [(b"authorization", f"Bearer {key}".encode()), (b"content-length", b"%d" % size)]
+        scope = {"type": "http", "method": "POST", "path": "/v1/holds", "query_string": b"", "headers": headers}
+        await here.application(scope, receive, send)
+        assert sent[0]["status"] == status
+        assert here.running.limits.bytes.bucket("acme", 0.0).level <= 100, "nothing is charged"
+        assert here.running.limits.in_work == 0
+
+    play(work, settings=few)
+
+
+def test_every_list_of_a_body_that_the_kernel_works_through_is_counted() -> None:
+    """So that an operation with a list of things cannot be forgotten in the table."""
+    lists = {
+        operation.name: [field.name for field in inspect.type_info(operation.body).fields if _is_list(field.type)]  # type: ignore[attr-defined]
+        for operation in OPERATIONS
+        if operation.body is not None
+    }
+    uncounted = {
+        name for name, fields in lists.items() if fields and not next(o for o in OPERATIONS if o.name == name).counted
+    }
+    assert uncounted == {"make_key", "make_webhook"}, "prefixes, verbs and actions: a few words each"
+    assert sum(map(bool, lists.values())) > 15
+
+
+def _is_list(kind: inspect.Type) -> bool:
+    if isinstance(kind, inspect.Metadata):
+        return _is_list(kind.type)
+    if isinstance(kind, inspect.UnionType):
+        return any(map(_is_list, kind.types))
+    return isinstance(kind, inspect.ListType | inspect.VarTupleType | inspect.SetType | inspect.FrozenSetType)
+
+
 def test_debt_is_at_most_one_burst_however_many_requests_are_answered_at_once() -> None:
     few = structs.replace(FROZEN, rates=structs.replace(FROZEN.rates, key_burst=100, tenant_burst=100))
 
@@ -397,10 +446,11 @@ def test_an_operator_always_reaches_keys_tenants_and_limits() -> None:
         limited = await here.key("hold")
         await here.key("admin")
         running = here.running
-        running.in_work, running.in_work_of[""] = 4, 2
+        limits = running.limits
+        limits.in_work, limits.in_work_of[""] = 4, 2
         for bucket, burst in buckets(here):
             bucket.level = -burst
-        for limit in (running.admission.rates._keys, running.admission.rates._tenants, running.admission.rates._bytes):
+        for limit in (limits._keys, limits._tenants, limits.bytes):
             for id in ("", "acme", *(key.id for key in await running.keys.listed())):
                 limit._buckets[id] = Bucket(-limit._burst, 0.0)
         assert (await here.call("GET", "/v1/pools")).status_code == 429
@@ -413,19 +463,19 @@ def test_an_operator_always_reaches_keys_tenants_and_limits() -> None:
         assert (await here.call("POST", "/v1/limits", {"limits": {"max_legs": 900}})).status_code == 200
         assert (await here.call("GET", "/v1/keys", key="admin", tenant="globex")).status_code == 503, "not an operator"
         assert (await here.call("GET", "/v1/keys", key=limited)).status_code == 403
-        running.in_work = 0
-        running.in_work_of.clear()
-        running.idle.set()
+        limits.in_work = 0
+        limits.in_work_of.clear()
+        limits.idle.set()
 
     play(work, settings=few)
 
 
 def test_an_operator_waits_for_no_turn_of_costly_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """The attack: a hold key of the default tenant extends a hold of many legs, and keeps as many costly requests waiting as it may."""
-    monkeypatch.setattr("holdkit.server.pacing.ACTIVE", 1_000.0)
+    monkeypatch.setattr("holdkit.server.fairness.ACTIVE", 1_000.0)
 
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
-        pacing = here.running.pacing
+        pacing = here.running.limits.pacing
         made = await here.call("POST", "/v1/keys", {"name": "spare", "scope": "hold"})
         assert (await here.call("POST", "/v1/pools", {"id": "busy", "total": 1}, tenant="acme")).status_code == 201
         pacing.touched("", 1_000)

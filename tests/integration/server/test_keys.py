@@ -102,6 +102,36 @@ def test_a_revoked_key_is_refused_at_once() -> None:
     run(work)
 
 
+def test_a_key_that_is_known_is_not_hashed_again_and_still_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A known key is looked up by a digest: nothing of the secret is kept, and no refresh is needed for its end to count."""
+    clock, hashed = FakeClock(), list[str]()
+
+    def counted(id: str, secret: str, pepper: bytes) -> str:
+        hashed.append(id)
+        return hash_secret(id, secret, pepper)
+
+    monkeypatch.setattr("holdkit.server.admission.hash_secret", counted)
+
+    async def work(here: InProcessApp) -> None:
+        short, spaced = await here.key("read", ttl=60), f"  {await here.key('hold')} "
+        for text in (short, short, spaced, spaced.strip()):
+            answer = await here.http.get("/v1/whoami", headers={"Authorization": f"Bearer {text}"})
+            assert answer.status_code == 200
+        assert len(hashed) == 2, "each key once"
+        known = here.running.admission._known
+        assert len(known) == 2
+        assert not any(text.strip().split("_", 2)[2] in repr([*known, *known.values()]) for text in (short, spaced))
+        monkeypatch.setattr(here.running.admission.directory, "refresh", None)
+        clock.advance(59.9)
+        assert (await here.call("GET", "/v1/whoami", key=short)).status_code == 200
+        clock.advance(0.1)
+        assert (await here.call("GET", "/v1/whoami", key=short)).status_code == 401
+        assert (await here.call("GET", "/v1/whoami", key="hk_" + "a" * 16 + "_" + "b" * 43)).status_code == 401
+        assert len(known) == 2, "what is refused is not remembered"
+
+    run(work, clock=clock)
+
+
 def test_a_key_made_by_another_process_counts_soon(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'holds.db'}"
 

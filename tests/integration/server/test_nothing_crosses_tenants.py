@@ -78,7 +78,7 @@ async def remove_a_granted_pool(here: InProcessApp, pool: str, tenant: str, hold
 async def first_event(here: InProcessApp, after: str | None) -> dict[str, Any]:
     """The hello of a stream, and its first packet if it resumes after a cursor: without the times."""
     (key,) = [key for key in await here.running.keys.stored() if key.tenant == "rival"][:1]
-    request = Request({"method": "GET"}, None, {}, "r")  # type: ignore[arg-type]
+    request = Request({"method": "GET"}, None)  # type: ignore[arg-type]
     request.caller, request.running = here.running.admission._caller(key), here.running
     stream = await entries(Stream(request), after)
     packets = [await anext(stream)]

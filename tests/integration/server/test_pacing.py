@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from holdkit.server import Settings, pacing
-from holdkit.server.pacing import ACTIVE, REMEMBERED, Pacing
+from holdkit.server import Settings, fairness
+from holdkit.server.fairness import ACTIVE, REMEMBERED, Pacing
 from holdkit.server.settings import Rates
 from holdkit.wire.problems import Problem
 from tests.support.servers import QUICK, InProcessApp, in_process_app
@@ -31,7 +31,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(pacing, "time", made)
+    monkeypatch.setattr(fairness, "time", made)
     return made
 
 

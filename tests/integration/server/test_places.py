@@ -64,7 +64,7 @@ def test_a_place_is_sent_at_most_every_two_seconds_and_the_end_at_once(monkeypat
         await full_pool(here)
         waiters = [(await do(here, "POST", "/v1/pools/show/line", LINE))[1] for _ in range(3)]
         key = (await here.running.keys.stored())[0]
-        request = Request({"method": "GET"}, None, {}, "r")  # type: ignore[arg-type]
+        request = Request({"method": "GET"}, None)  # type: ignore[arg-type]
         request.caller, request.running = here.running.admission._caller(key), here.running
         request.names = (waiters[2]["id"],)
         told = await places._content(Stream(request))

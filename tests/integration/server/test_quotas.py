@@ -343,8 +343,7 @@ def test_counting_rests_so_that_it_takes_a_fiftieth_of_a_processor(
 
         def change_all() -> None:
             for name in names:
-                assert quotas.refusal(name) is None
-                quotas.add(name, 1, 100)
+                assert quotas.add(name, 1, 100) is None
 
         change_all()
         await quotas._count_all(due=True)

@@ -56,7 +56,7 @@ def test_one_tenants_requests_do_not_take_all_places(
             gate.set()
             answers = await asyncio.gather(*tasks)
             assert {one.status_code for one in answers} == {404, 503}
-            assert here.running.in_work_of == {}
+            assert here.running.limits.in_work_of == {}
             assert (await here.call("GET", "/v1/pools", tenant="acme")).status_code == 200
 
     asyncio.run(main())

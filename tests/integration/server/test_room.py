@@ -43,7 +43,7 @@ def run(work: Any, disk: FakeDisk | None = None, url: str = "memory://", setting
     async def main() -> None:
         async with in_process_app(url, settings=settings) as here:
             ids = await scene(here)
-            here.running.room = (disk or FakeDisk()).room
+            here.running.limits.room = (disk or FakeDisk()).room
             await work(here, ids)
 
     asyncio.run(main())

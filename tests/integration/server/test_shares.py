@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdkit.server.shares import Shares
+from holdkit.server.fairness import Shares
 
 
 def all_that(shares: Shares, tenant: str, key: str, amount: int = 1) -> int:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from holdkit.server.timeouts import Timeouts
+from holdkit.server.limits import Timeouts
 
 
 def test_only_the_late_task_gets_a_timeout_and_can_go_on() -> None:

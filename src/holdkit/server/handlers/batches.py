@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from ... import errors
 from ...core import commands as core
 from ...core.commands import AnyCommand
-from ...core.model import Leg
+from ...core.model import Leg, Slot
 from ...core.pages import hold_bytes
 from ...core.validation import invalid
 from ...kernel.answers import Answer as Outcome
@@ -18,13 +18,13 @@ from ...kernel.prepare import normalise, op_within
 from ...kernel.results import Hold
 from ...wire import batches as bodies
 from ...wire.batches import BatchAnswer, CommandAnswer
-from ...wire.fields import Body, Time
+from ...wire.fields import Body, at
 from ...wire.holds import hold_now
 from ...wire.pools import pool_now
 from ...wire.problems import REPLAYED, Facts, Problem, detail_of, facts, plain
 from ..keys import VERBS
 from ..request import Answer, Caller, Request
-from .calls import legs_of, need_admin
+from .holds import legs_of
 
 SLICE: Final = 100
 """Commands after which a batch that is being prepared gives other requests a turn on the event loop."""
@@ -51,28 +51,29 @@ async def batch(request: Request) -> Answer:
         for one, asked in zip(outcomes, prepared, strict=True):
             if isinstance(one, errors.Refused):
                 rollups.refused(request.caller.tenant, one, [leg.pool for leg in getattr(asked, "legs", ())])
-    now = request.now()
+    slot = request.running.clock()
+    now = at(slot)
     named = [one for one, asked in zip(outcomes, prepared, strict=True) if asked.names != "legs"]
-    request.charge_legs(sum([len(one.raw.legs) - 1 for one in named if isinstance(one, Hold)]))
+    request.work.charge_legs(sum([len(one.raw.legs) - 1 for one in named if isinstance(one, Hold)]))
     replayed = key is not None and all(getattr(one, "replayed", False) for one in outcomes)
 
     def answers() -> BatchAnswer:
         caller = request.caller
         return BatchAnswer(
-            [_answered(one, asked, now, caller) for one, asked in zip(outcomes, prepared, strict=True)], now
+            [_answered(one, asked, slot, caller) for one, asked in zip(outcomes, prepared, strict=True)], now
         )
 
     size = sum([hold_bytes(one.raw) if isinstance(one, Hold) else 400 for one in outcomes])
     return await request.running.large_answers.change(request, size, answers, (REPLAYED,) if replayed else ())
 
 
-def _answered(outcome: Outcome, asked: AnyCommand, now: Time, caller: Caller) -> CommandAnswer:
+def _answered(outcome: Outcome, asked: AnyCommand, now: Slot, caller: Caller) -> CommandAnswer:
     if isinstance(outcome, Hold):
         secret = asked.names == "legs"
         shown = hold_now(outcome, now, caller.show, secret=secret)
         return CommandAnswer(status="done", hold=shown, replayed=outcome.replayed)
     if isinstance(outcome, Pool):
-        shown_pool = pool_now(outcome.raw, now)
+        shown_pool = pool_now(outcome.raw, at(now))
         return CommandAnswer(status="done", pool=shown_pool, replayed=outcome.replayed)
     if isinstance(outcome, errors.Refused):
         outcome = outcome if caller.limit is None else caller.limit.refusal(outcome)
@@ -126,9 +127,9 @@ def _command(asked: Any, caller: Caller, fields: Fields) -> AnyCommand:
     for name in same:
         fields[name] = getattr(asked, name)
     if VERBS[kind.verb] == "admin":
-        need_admin(caller, f"the command {kind.verb}")
+        caller.need_admin(f"the command {kind.verb}")
     elif fields.get("force"):
-        need_admin(caller, "force")
+        caller.need_admin("force")
     if isinstance(asked, bodies.BatchJoin):
         fields["legs"] = (Leg(asked.pool, asked.quantity),)
     elif kind.names == "legs":

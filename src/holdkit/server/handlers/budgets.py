@@ -20,7 +20,6 @@ from ...wire.budgets import (
 from ...wire.fields import PageQuery
 from .._async.budget_sets import AsyncBudgetSets
 from ..request import Answer, Request, answer
-from .calls import call_fields
 from .holds import answer_hold
 from .pools import answer_pool
 
@@ -35,7 +34,7 @@ async def _opened(request: Request, spent: Spent | None = None) -> AsyncBudget:
     stored = await sets.find(name)
     if spent is not None:
         budgets = spent if isinstance(spent, dict) else stored.budgets
-        request.charge_legs(sum([len(stored.budgets.get(budget, ())) for budget in budgets]) - 1)
+        request.work.charge_legs(sum([len(stored.budgets.get(budget, ())) for budget in budgets]) - 1)
     return sets.face(name, stored)
 
 
@@ -78,7 +77,7 @@ async def budget_hold(request: Request) -> Answer:
         token=body.token,
         entity=body.entity,
         metadata=body.metadata,
-        **call_fields(request, body),
+        **request.call_fields(body),
     )
     return answer_hold(request, hold)
 
@@ -88,7 +87,7 @@ async def budget_consume(request: Request) -> Answer:
     body: BudgetConsume = request.body
     budgets = await _opened(request, body.actual)
     hold = await budgets.consume(
-        body.client, body.actual, entity=body.entity, metadata=body.metadata, **call_fields(request, body)
+        body.client, body.actual, entity=body.entity, metadata=body.metadata, **request.call_fields(body)
     )
     return answer_hold(request, hold)
 
@@ -103,7 +102,7 @@ async def budget_confirm(request: Request) -> Answer:
         entity=body.entity,
         keep_rest=body.keep_rest,
         overage=body.overage,
-        **call_fields(request, body),
+        **request.call_fields(body),
     )
     return answer_hold(request, hold)
 
@@ -112,7 +111,7 @@ async def budget_resize(request: Request) -> Answer:
     """Change the total of the current window; future windows get the total of the set."""
     body: BudgetResize = request.body
     budgets = await _opened(request)
-    pool = await budgets.resize(body.client, body.budget, body.total, per=body.per, **call_fields(request, body))
+    pool = await budgets.resize(body.client, body.budget, body.total, per=body.per, **request.call_fields(body))
     return answer_pool(request, pool)
 
 

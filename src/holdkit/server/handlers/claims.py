@@ -27,7 +27,6 @@ from ...wire.items import (
 )
 from ...wire.problems import REPLAYED, Problem
 from ..request import Answer, Request, answer
-from .calls import call_fields
 
 
 def _claim(request: Request, claim: Claim, *, replayed: bool = False) -> Answer:
@@ -45,7 +44,7 @@ async def free_claim(request: Request) -> Answer:
     """Free a confirmed key, by its name."""
     body: FreeClaim = request.body
     check_reason(body.reason)
-    fields: Any = call_fields(request, body)
+    fields: Any = request.call_fields(body)
     freed = await request.kernel.claims._free(claim_id(key_of(body.type, body.value)), fields)  # noqa: SLF001  (says whether it is replayed)
     return _claim(request, freed.claim, replayed=freed.replayed)
 
@@ -83,14 +82,14 @@ async def _claims(request: Request, claims: Page[Claim]) -> Answer:
 async def add_items(request: Request) -> Answer:
     """Create items; existing ones stay as they are."""
     body: AddItems = request.body
-    await request.kernel.items.add(body.ids, **call_fields(request, body))
+    await request.kernel.items.add(body.ids, **request.call_fields(body))
     return await _changed(request, body.ids)
 
 
 async def add_seats(request: Request) -> Answer:
     """Create seats; an existing one gets the place that is given."""
     body: AddSeats = request.body
-    await request.kernel.seats.add(body.seats, **call_fields(request, body))
+    await request.kernel.seats.add(body.seats, **request.call_fields(body))
     return await _changed(request, [seat.id for seat in body.seats])
 
 
@@ -111,14 +110,14 @@ async def list_seats(request: Request) -> Answer:
 async def remove_seats(request: Request) -> Answer:
     """Take seats out of the map of a section."""
     body: RemoveSeats = request.body
-    await request.kernel.seats.remove(body.section, body.ids, **call_fields(request, body))
+    await request.kernel.seats.remove(body.section, body.ids, **request.call_fields(body))
     return answer(SeatsRemoved(body.section, request.now()))
 
 
 async def free_items(request: Request) -> Answer:
     """Make confirmed items available again, all or none."""
     body: FreeItems = request.body
-    await request.kernel.items.free(body.ids, **call_fields(request, body))
+    await request.kernel.items.free(body.ids, **request.call_fields(body))
     return await _changed(request, body.ids)
 
 

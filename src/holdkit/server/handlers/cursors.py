@@ -20,7 +20,6 @@ from ...wire.problems import REPLAYED, Problem
 from ...wire.records import PutRecordBody, RecordAnswer, RecordNow, RecordPage, RecordsQuery
 from ..request import Answer, Request, answer
 from ..webhooks.hooks import FOLLOWER_PREFIX
-from .calls import call_fields
 
 
 async def cursor(request: Request) -> Answer:
@@ -151,7 +150,7 @@ async def put_record(request: Request) -> Answer:
     body: PutRecordBody = request.body
     kind, id = request.names
     done = await request.kernel.admin.records.put(
-        _kind(kind), id, body.body, if_version=body.if_version, **call_fields(request, body)
+        _kind(kind), id, body.body, if_version=body.if_version, **request.call_fields(body)
     )
     headers = (REPLAYED,) if done is not None and done.replayed else ()
     return answer(RecordNow(None if done is None else _record(done), request.now()), 200, headers)

@@ -1,57 +1,62 @@
-"""Holds: place, join a line, read. (What ends them is plain.)"""
+"""Holds: place, join a line, read; and what requests that take units name. (What ends holds is plain.)"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
 from ...core.commands import JoinLine, LeaveLine, PlaceHold
 from ...core.keyed import CLAIMS
-from ...core.model import Leg, State
+from ...core.model import Leg, State, StoredHold
 from ...core.pages import hold_bytes
 from ...core.validation import invalid
+from ...faces.keys import claim, items, split_key
 from ...kernel.answers import refusal_of
 from ...kernel.arguments import actor_text, hold_id, reference, span
 from ...kernel.results import Hold, hold_of
 from ...wire.fields import Body, encode, read_moment
 from ...wire.holds import (
+    NO_LABELS,
     HoldPage,
     HoldsQuery,
     Join,
     Leave,
+    LegBody,
     LinePage,
     LineQuery,
     NewHoldInLine,
+    Placing,
+    Taking,
     hold_answer,
     hold_now,
     place_answer,
 )
 from ...wire.journal import SEALED
 from ...wire.problems import REPLAYED
-from ..request import JSON, Answer, Headers, Request, answer
-from .calls import call_fields, legs_of, need_admin, passing_limits
+from ..request import JSON, Answer, Caller, Headers, Request, answer
 
 CREATED: Final = 201
 MOST_LABELS: Final = 1_000
 """Claims whose keys are read for one answer."""
 
 
-def hold_tag(hold: Hold) -> bytes:
+def hold_tag(row: StoredHold) -> bytes:
     """The ETag of a hold. It includes the state, because a deadline passes without a new version."""
-    return f'"{hold.version}.{hold.state}"'.encode()
+    return f'"{row.version}.{row.state}"'.encode()
 
 
-def answer_hold(request: Request, hold: Hold) -> Answer:
+def answer_hold(request: Request, hold: Hold, labels: Mapping[str, str | None] = NO_LABELS) -> Answer:
     """Answer with a hold. Only the answer of an operation that places it, 201, has the token; such a request has paid for the legs."""
-    secret = request.operation.status == CREATED
-    headers: Headers = (JSON, (b"etag", hold_tag(hold)))
-    if hold.replayed:
+    row, operation, work = hold.raw, request.operation, request.work
+    is_new = operation.status == CREATED
+    headers: Headers = (JSON, (b"etag", hold_tag(row)))
+    if not is_new and len(row.legs) > work.cost.commands:
+        work.charge_legs(len(row.legs) - work.cost.commands)
+    shown = hold_now(hold, request.running.clock(), request.caller.show, secret=is_new, labels=labels)
+    if shown.replayed:
         headers = (*headers, REPLAYED)
-    if not secret:
-        request.charge_legs(len(hold.raw.legs) - request.cost.commands)
-    shown = hold_now(hold, request.now(hold.raw.held_at, hold.raw.joined_at), request.caller.show, secret=secret)
-    return Answer(encode(shown), request.operation.status, headers)
+    return Answer(encode(shown), operation.status, headers)
 
 
 async def hold(request: Request) -> Answer:
@@ -60,8 +65,9 @@ async def hold(request: Request) -> Answer:
     if body.wait is not None or body.offer_ttl is not None:
         return await _hold_or_join(request, body)
     if body.force:
-        need_admin(request.caller, "force")
-    hold = await (request.kernel.admin if body.force else request.kernel).hold(
+        request.caller.need_admin("force")
+    kernel = request.caller.kernel
+    hold = await (kernel.admin if body.force else kernel).hold(
         legs_of(body, request.caller),
         ttl=body.ttl,
         deadline=body.deadline,
@@ -70,7 +76,7 @@ async def hold(request: Request) -> Answer:
         entity=body.entity,
         metadata=body.metadata,
         account=body.account,
-        **call_fields(request, body),
+        **request.call_fields(body),
     )
     return answer_hold(request, hold)
 
@@ -95,9 +101,45 @@ async def _hold_or_join(request: Request, body: NewHoldInLine) -> Answer:
     return answer_hold(request, hold_of(done, body.token))
 
 
+def legs_of(body: Taking, caller: Caller) -> tuple[Leg, ...]:
+    """The legs, from a pool and quantity or from a list."""
+    if body.legs is None:
+        if body.pool is None:
+            raise invalid("pool", "pool_required", "give a pool, or legs")
+        return (Leg(body.pool, 1 if body.quantity is None else body.quantity),)
+    if body.pool is not None or body.quantity is not None:
+        raise invalid("legs", "legs_ambiguous", "give either a pool with a quantity, or legs, not both")
+    if any(leg.create_with_total is not None for leg in body.legs):
+        caller.need_admin("create_with_total")
+    return tuple([leg_of(leg) for leg in body.legs])
+
+
+def leg_of(leg: LegBody) -> Leg:
+    """Return the leg of a request: units of a pool; or a key or an item, whose pool belongs to its face."""
+    named = 3 - [leg.pool, leg.claim, leg.item].count(None)
+    if named != 1:
+        raise invalid(
+            "pool",
+            "pool_ambiguous" if named else "pool_required",
+            "a leg must name exactly one of pool, claim and item",
+        )
+    if leg.pool is not None:
+        return Leg(leg.pool, leg.quantity, leg.create_with_total)
+    if (leg.quantity, leg.create_with_total) != (1, None):
+        raise invalid("legs", "quantity_unused", "a claim or an item takes no quantity and no total")
+    return claim(*split_key(leg.claim)) if leg.claim is not None else items(leg.item or "")[0]
+
+
+def passing_limits(body: Placing, caller: Caller) -> dict[str, Any]:
+    """For whom a hold is, and whether limits per account refuse it: to pass them needs scope admin."""
+    if body.force:
+        caller.need_admin("force")
+    return {"account": body.account, "force": body.force}
+
+
 def _fields(request: Request, body: Body) -> dict[str, Any]:
     """The fields of a command that the kernel's own verbs would set."""
-    around = call_fields(request, body)
+    around = request.call_fields(body)
     return {**around, "actor": actor_text(around["actor"]), "tenant": request.caller.tenant}
 
 
@@ -134,15 +176,10 @@ async def join(request: Request) -> Answer:
 async def show_hold(request: Request) -> Answer:
     """One hold, without its token."""
     hold = await request.kernel.get(request.names[0])
-    if request.headers.get(b"if-none-match") == hold_tag(hold):
-        return Answer(status=304, headers=((b"etag", hold_tag(hold)),))
-    labels = await _labels(request, [hold])
-    if not labels:
-        return answer_hold(request, hold)
-    request.charge_legs(len(hold.raw.legs) - 1)
-    now = request.now(hold.raw.held_at, hold.raw.joined_at)
-    shown = hold_now(hold, now, request.caller.show, secret=False, labels=labels)
-    return Answer(encode(shown), 200, (JSON, (b"etag", hold_tag(hold))))
+    tag = hold_tag(hold.raw)
+    if request.headers.get(b"if-none-match") == tag:
+        return Answer(status=304, headers=((b"etag", tag),))
+    return answer_hold(request, hold, await _labels(request, [hold]))
 
 
 async def _labels(request: Request, holds: Iterable[Hold]) -> dict[str, str | None]:

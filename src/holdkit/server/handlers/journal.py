@@ -15,7 +15,6 @@ from ...wire.journal import EntryAnswer, EntryPage, HistoryQuery, JournalQuery, 
 from ..admission import operators_only
 from ..positions import BEGINNING
 from ..request import Answer, Request
-from .calls import need_admin
 from .cursors import read_tail
 
 CURSOR_OF_LANE: Final = 60
@@ -27,7 +26,7 @@ async def journal(request: Request) -> Answer:
     query: JournalQuery = request.query
     if query.include_reserved:
         operators_only(request.caller)
-        need_admin(request.caller, "include_reserved")
+        request.caller.need_admin("include_reserved")
     if query.durable and (query.last is not None or query.searches):
         raise invalid(
             "durable", "durable_unsupported", "goes with reading on after a cursor, without `last` and filters"

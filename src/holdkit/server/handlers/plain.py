@@ -4,7 +4,7 @@ document.
 What such an operation needs beyond its scope follows from its fields, and is checked here for all of them:
 
 - A body that takes units (`Taking`) names legs: a total for a new pool needs scope admin. What a body names is charged with it
-  (`rates.cost_of`), a search too; of a hold, the legs that it does not name are charged with the answer. The hold of a path may be
+  (`limits.cost_of`), a search too; of a hold, the legs that it does not name are charged with the answer. The hold of a path may be
   named by the header Holdkit-Ticket. Only an operation that places a hold, 201, answers with the token.
 - `force` needs scope admin, and calls the same method of `kernel.admin`, which asks for a reason.
 - With `precondition`, the version in `If-Match` is the method's `if_version`.
@@ -38,10 +38,8 @@ from ...wire.holds import HoldNow, Taking
 from ...wire.items import ItemList, ItemPage
 from ...wire.pools import PoolNow, PoolUsageAnswer, PoolUsagePage
 from ...wire.search import NamePage
-from ..request import Answer, Request, answer
-from ..routing import Handler
-from .calls import call_fields, legs_of, need_admin
-from .holds import answer_hold
+from ..request import Answer, Handler, Request, answer
+from .holds import answer_hold, legs_of
 from .pools import answer_pool, if_match
 
 READ_HERE: Final = frozenset((*Body.__struct_fields__, "force"))
@@ -65,12 +63,12 @@ def handler_of(operation: Operation) -> Handler:
             asked = request.body
             named = {name: getattr(asked, name) for name in fields}
             if changing:
-                named |= call_fields(request, asked)
+                named |= request.call_fields(asked)
         if operation.precondition:
             named["if_version"] = if_match(request)
         called: Any = request.kernel
         if forcing and asked.force:
-            need_admin(request.caller, "force")
+            request.caller.need_admin("force")
             called = called.admin
         what: tuple[Any, ...] = request.names
         if of_hold:

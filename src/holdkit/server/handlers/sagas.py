@@ -15,7 +15,6 @@ from ...wire.sagas import (
     saga_event_answer,
 )
 from ..request import Answer, Request, answer
-from .calls import call_fields
 
 
 async def list_sagas(request: Request) -> Answer:
@@ -56,7 +55,7 @@ async def saga_history(request: Request) -> Answer:
 async def retry_saga(request: Request) -> Answer:
     """Let a parked saga run again: in a process that has its code."""
     body: RetrySaga = request.body
-    fields = call_fields(request, body)
+    fields = request.call_fields(body)
     op = fields.pop("op")
     with context(**fields):
         saga = await request.kernel.sagas.retry(request.names[0], reason=body.reason, op=op)
@@ -66,7 +65,7 @@ async def retry_saga(request: Request) -> Answer:
 async def resolve_saga(request: Request) -> Answer:
     """End a saga by hand, after an operator has checked whether its effect took place."""
     body: ResolveSaga = request.body
-    fields = call_fields(request, body)
+    fields = request.call_fields(body)
     op = fields.pop("op")
     with context(**fields):
         saga = await request.kernel.sagas.resolve(request.names[0], body.how, reason=body.reason, op=op)

@@ -28,7 +28,6 @@ from ..metrics import exposition
 from ..request import JSON, Answer, Request, answer
 from ..settings import Settings
 from ..tenants import check_tenant
-from .calls import call_fields
 from .jobs import started
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ async def readyz(request: Request) -> Answer:
     except (HoldkitError, TimeoutError):
         raise Problem(503, "engine_error", "the storage does not answer: see the server's log") from None
     stats = running.kernel._executor.stats
-    return answer(Ready("ok", stats.durability.level, stats.clock_lag, running.room.state))
+    return answer(Ready("ok", stats.durability.level, stats.clock_lag, running.limits.room.state))
 
 
 async def metrics(request: Request) -> Answer:
@@ -132,7 +131,7 @@ async def change_limits(request: Request) -> Answer:
     changes: dict[str, Any] = {**body.limits}
     changes_of(changes)  # so that no name is mistaken for another argument
     limits = await request.kernel.admin.change_limits(
-        if_version=body.if_version, **call_fields(request, body), **changes
+        if_version=body.if_version, **request.call_fields(body), **changes
     )
     return answer(LimitsAnswer(in_seconds(limits), limits.version, request.now()))
 
@@ -160,7 +159,7 @@ async def erase(request: Request) -> Answer:
     if not body.dry_run:
         check_reason(body.reason)
     kernel = running.kernel.tenant(body.tenant) if body.tenant else running.kernel
-    fields = {name: value for name, value in call_fields(request, body).items() if name != "op"}
+    fields = {name: value for name, value in request.call_fields(body).items() if name != "op"}
 
     archive = _archive_of(running.settings, kernel._executor.engine)
 
@@ -225,7 +224,7 @@ async def make_key(request: Request) -> Answer:
         verbs=body.verbs,
         most=running.settings.tenants.max_keys,
         siblings=running.admission.directory.keys_of(tenant),
-        **call_fields(request, body),
+        **request.call_fields(body),
     )
     return await _shown(request, made, 201)
 
@@ -234,7 +233,7 @@ async def rotate_key(request: Request) -> Answer:
     """Give an API key a new secret."""
     body: RotateKeyBody = request.body
     keys = request.running.keys.asked_by(request.kernel)
-    fields = call_fields(request, body)
+    fields = request.call_fields(body)
     made = await keys.rotate(request.names[0], grace=body.grace, tenant=request.caller.tenant, **fields)
     return await _shown(request, made, 200)
 
@@ -243,7 +242,7 @@ async def revoke_key(request: Request) -> Answer:
     """Revoke an API key."""
     body: RevokeKeyBody = request.body
     keys = request.running.keys.asked_by(request.kernel)
-    info = await keys.revoke(request.names[0], tenant=request.caller.tenant, **call_fields(request, body))
+    info = await keys.revoke(request.names[0], tenant=request.caller.tenant, **request.call_fields(body))
     await request.running.admission.refresh()
     return answer(info)
 

@@ -25,7 +25,6 @@ from .._async.tenants import AsyncTenants
 from ..jobs import Job
 from ..request import Answer, Request, answer
 from ..tenants import StoredTenant, check_tenant, tenant_answer
-from .calls import call_fields
 from .jobs import started
 
 DELETION: Final = "delete_tenant"
@@ -81,7 +80,7 @@ async def enable_tenant(request: Request) -> Answer:
 async def _set_state(request: Request, state: TenantState) -> Answer:
     body: ChangeTenant = request.body
     running, name = request.running, check_tenant(request.names[0])
-    changed = await _tenants(request).set_state(name, state, **call_fields(request, body))
+    changed = await _tenants(request).set_state(name, state, **request.call_fields(body))
     answered = await _answer(request, changed)
     await running.webhook_sender.sync(name)
     return answered
@@ -91,14 +90,14 @@ async def set_quota(request: Request) -> Answer:
     """Give a tenant, the default one too, a quota of its own, or take it away."""
     body: ChangeQuota = request.body
     name = request.names[0]
-    return await _answer(request, await _tenants(request).set_quota(name, body.quota, **call_fields(request, body)))
+    return await _answer(request, await _tenants(request).set_quota(name, body.quota, **request.call_fields(body)))
 
 
 async def delete_tenant(request: Request) -> Answer:
     """Start a job that deletes a disabled tenant, or continues a deletion that was ended before."""
     body: DeleteTenant = request.body
     running, name = request.running, check_tenant(request.names[0])
-    call: Call = {**call_fields(request, body), "op": None}  # type: ignore[typeddict-item]
+    call: Call = {**request.call_fields(body), "op": None}  # type: ignore[typeddict-item]
     keys = running.keys.asked_by(request.kernel)
     deletion = AsyncDeletion(request.kernel, keys, _tenants(request), name, **call)
     known = running.jobs.started_by(DELETION, request.caller.tenant, request.op)

@@ -37,7 +37,6 @@ from ..webhooks.hooks import Hook, Hooks, Parked
 from ..webhooks.sealing import SecretUnreadable, is_sealed
 from ..webhooks.sender import WebhookSender
 from ..webhooks.status import Attempt, HookStatus, Replay
-from .calls import call_fields
 
 log = logging.getLogger("holdkit.server")
 
@@ -55,7 +54,7 @@ def _sender(request: Request) -> WebhookSender:
 def _hooks(request: Request) -> Hooks:
     """The store of the caller's webhooks; its changes are recorded as the caller's, with the reason that the request gives."""
     hooks = _sender(request).hooks(request.caller.tenant, request.kernel._executor)
-    return hooks if request.operation.body is None else hooks.changed_by(**call_fields(request, request.body))
+    return hooks if request.operation.body is None else hooks.changed_by(**request.call_fields(request.body))
 
 
 async def _find(request: Request, *, durable: bool = False) -> Hook:

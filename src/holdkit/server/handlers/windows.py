@@ -34,7 +34,7 @@ from ...wire.windows import (
     WindowResize,
 )
 from ..request import Answer, Request, answer
-from .calls import call_fields, leg_of, need_admin
+from .holds import leg_of
 
 
 def window_pool(id: str) -> str:
@@ -103,7 +103,7 @@ async def windows(request: Request) -> Answer:
     body: Windowed = request.body
     commands = [_command(request, one) for one in body.commands]
     if any(command.names in ("legs", "pool") for command in commands):
-        need_admin(request.caller, "to say how much a window has")
+        request.caller.need_admin("to say how much a window has")
     if len(commands) > 1:
         return await _all(request, commands)
     (command,) = commands
@@ -111,11 +111,12 @@ async def windows(request: Request) -> Answer:
         raise Problem(400, "idempotency_key_required", "send an Idempotency-Key header, so that a retry is safe")
     original = None if body.original is None else _command(request, body.original)
     done = await request.kernel._executor.execute(command, faces=True, original=original)
-    now = request.now()
+    slot = request.running.clock()
+    now = at(slot)
     result = WindowAnswer(decided=at(done.slot), replayed=done.replayed, server_time=now)
     if done.hold is not None:
         hold = hold_of(done, getattr(command, "token", None))
-        result.hold = hold_now(hold, now, request.caller.show, secret=command.names == "legs")
+        result.hold = hold_now(hold, slot, request.caller.show, secret=command.names == "legs")
     if done.pool is not None:
         result.pool = pool_now(done.pool, now)
     return answer(result, 200, (REPLAYED,) if done.replayed else ())
@@ -132,7 +133,7 @@ async def _all(request: Request, commands: list[AnyCommand]) -> Answer:
 
 
 def _command(request: Request, asked: WindowCommand) -> AnyCommand:
-    around: dict[str, Any] = call_fields(request, asked)
+    around: dict[str, Any] = request.call_fields(asked)
     return command_of(asked, {**around, "actor": actor_text(around["actor"]), "tenant": request.caller.tenant})
 
 
