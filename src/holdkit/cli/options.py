@@ -175,6 +175,11 @@ def database_url(url: str | None, target: str | None = None) -> str:
     return given
 
 
+def without_password(url: str) -> str:
+    """Return the URL of a database without user and password."""
+    return url if "@" not in url else f"{url.partition('://')[0]}://…@{url.rpartition('@')[2]}"
+
+
 def time_of(hk: Opened) -> Time:
     """The engine's time, for the `server_time` of a document."""
     return at(hk._executor.clock())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
@@ -12,11 +13,11 @@ import click
 from ..engines.doctor import Finding
 from ..errors import EngineError, InvalidRequest
 from .documents import ReadyDocument, SettingDocument
-from .options import database_options, database_url
+from .options import database_options, database_url, without_password
 from .output import OK, Output, as_json
 
 if TYPE_CHECKING:
-    from ..server.configuration import Setting
+    from ..server.configuration import Configured, Setting
     from ..server.settings import Settings
 
 
@@ -32,6 +33,13 @@ def _missing() -> list[str]:
     return [name for name in needed if find_spec(name) is None]
 
 
+ENGINES: Final = {
+    "memory": "memory, until the process ends",
+    "sqlite": "SQLite",
+    "postgresql": "PostgreSQL",
+    "postgres": "PostgreSQL",
+}
+"""By the scheme of a URL: how a person calls it."""
 HELP_ALL: Final = "holdkit.help_all"
 """In `meta` of the context: whether the help lists the settings of the groups too."""
 
@@ -150,13 +158,15 @@ def serve(target: str | None, url: str | None, in_json: bool, config: str | None
     from ..server.configuration import configure
     from .documents import ServeDocument
 
-    def started(address: str) -> None:
-        Output(in_json).write(ServeDocument(address), f"holdkit listens on {address}")
-
     given = {name.replace("__", "."): value for name, value in flags.items()}
-    chosen = configure(given, file=config, environment=os.environ).configuration
+    configured = configure(given, file=config, environment=os.environ)
+    chosen, database = configured.configuration, database_url(url, target)
+
+    def started(address: str) -> None:
+        Output(in_json).write(ServeDocument(address), *start_lines(address, database, configured, config))
+
     run_server(
-        database_url(url, target),
+        database,
         settings=chosen,
         host=chosen.host,
         port=chosen.port,
@@ -167,6 +177,24 @@ def serve(target: str | None, url: str | None, in_json: bool, config: str | None
         started=started,
     )
     return OK
+
+
+def start_lines(address: str, database: str, configured: Configured, file: str | None) -> Iterator[str]:
+    """What a person wants to know once the server listens: its address, engine, callers, log and settings."""
+    engine = ENGINES.get(database.partition(":")[0].partition("+")[0], database.partition(":")[0])
+    sources = Counter(configured.sources.values())
+    counts = [(sources["environment"], "environment variable"), (sources["flag"], "flag")]
+    named = [file] if file and sources["file"] else []
+    named += [f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count]
+    yield f"holdkit listens on {address}"
+    yield f"  stores in  {engine}: {without_password(database).partition('?')[0]}"
+    if configured.configuration.open:
+        yield "  admits     every request from this machine, without an API key (--open)"
+    else:
+        yield "  admits     requests with an API key; `holdkit keys make NAME` creates one"
+    yield "  logs       warnings and errors, to standard error"
+    yield f"  settings   from {', '.join(named)}" if named else "  settings   all at their defaults"
+    yield "             `holdkit doctor --settings` lists them"
 
 
 @click.command()

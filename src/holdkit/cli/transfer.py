@@ -33,6 +33,7 @@ from .options import (
     open_existing,
     open_kernel,
     url_option,
+    without_password,
 )
 from .output import OK, Output, as_json, at_end, on_interrupt, progress_bar, progress_made
 
@@ -124,7 +125,7 @@ def import_(url: str | None, file: str, check: bool, in_json: bool) -> int:
         export = Import(_bounded(lines), progress)
         import_journal(url, export, verify=check)
     entries = export.header.entries
-    Output(in_json).write(TransferDocument(_without_password(url), file, entries), f"{entries} entries imported")
+    Output(in_json).write(TransferDocument(without_password(url), file, entries), f"{entries} entries imported")
     return OK
 
 
@@ -164,11 +165,6 @@ def _bounded(lines: BinaryIO) -> Iterator[bytes]:
     """Read line by line, with a bound on the length of a line."""
     while line := lines.readline(LONGEST + 2):
         yield line
-
-
-def _without_password(url: str) -> str:
-    """The URL without user and password."""
-    return url if "@" not in url else f"{url.partition('://')[0]}://…@{url.rpartition('@')[2]}"
 
 
 @click.command("archive")

@@ -14,6 +14,8 @@ import pytest
 
 import holdkit
 from holdkit.cli.documents import BenchDocument
+from holdkit.cli.serve import start_lines
+from holdkit.server.configuration import configure
 from holdkit.wire.journal import EntryAnswer
 from holdkit.wire.keys import KeyAnswer, KeyInfo
 from holdkit.wire.pools import PoolNow
@@ -50,6 +52,38 @@ def test_serves_until_it_is_told_to_stop(url: str, secret: str, monkeypatch: pyt
         _, err = process.communicate(timeout=120)
     assert process.returncode in (0, -signal.SIGTERM), err
     assert "Traceback" not in err
+
+
+def test_says_at_its_start_where_it_listens_whom_it_admits_and_where_its_settings_are(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "server.toml"
+    file.write_text("drain = 0.0\n")
+    command = [*RUN, "serve", "--port", "0", "--requests-max", "7", "--config", str(file)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    lines = [process.stdout.readline().rstrip() for _ in range(6)]
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=120)
+    assert lines[0].startswith("holdkit listens on http://127.0.0.1:"), err
+    assert lines[1:] == [
+        f"  stores in  SQLite: {url}",
+        "  admits     requests with an API key; `holdkit keys make NAME` creates one",
+        "  logs       warnings and errors, to standard error",
+        f"  settings   from {file}, 2 flags",
+        "             `holdkit doctor --settings` lists them",
+    ]
+
+
+def test_what_an_open_server_says_at_its_start_and_that_it_keeps_the_password_of_its_database() -> None:
+    database = "postgresql://shop:hunter2@db/holds?password=hunter3"
+    lines = [*start_lines("http://[::1]:8420", database, configure({"open": True}, environment={}), None)]
+    assert lines[:3] == [
+        "holdkit listens on http://[::1]:8420",
+        "  stores in  PostgreSQL: postgresql://…@db/holds",
+        "  admits     every request from this machine, without an API key (--open)",
+    ]
+    lines = [*start_lines("http://[::1]:8420", "memory://", configure(environment={}), "unused.toml")]
+    assert lines[1] == "  stores in  memory, until the process ends: memory://"
+    assert lines[4] == "  settings   all at their defaults"
 
 
 def test_does_not_listen_unguarded(url: str) -> None:
