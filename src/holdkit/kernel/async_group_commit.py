@@ -95,6 +95,8 @@ class AsyncGroupCommit(OpenEngine):
                 if call.outcomes is not None:  # settled in the same turn of the loop
                     self.main.take_back(call)
             raise
+        finally:
+            del self._deadlines.waiting[call]
         if call.outcomes is None and (call.error is None or call.skipped):
             raise self._late(call)
         if busy.at_once and not call.rounds:

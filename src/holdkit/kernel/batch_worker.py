@@ -67,23 +67,22 @@ class DeadlineTimer:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[TaskCall] = []
-        """In the order in which they began to wait; those that have an answer leave at the next tick."""
+        self.waiting: dict[TaskCall, None] = {}
+        """In the order in which they began to wait. A task takes its call out when it waits no longer."""
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, call: TaskCall) -> None:
-        """Wake the task of this call when its deadline has passed, unless it has an answer then."""
-        self._waiting.append(call)
+        """Wake the task of this call when its deadline has passed, if it still waits then."""
+        self.waiting[call] = None
         if self._timer is None:
             self._timer = self._loop.call_later(TICK_SECONDS, self._check)
 
     def _check(self) -> None:
         now = time.monotonic()
-        self._waiting = [call for call in self._waiting if not call.answered.done()]
-        for call in self._waiting:
+        for call in self.waiting:
             if call.until <= now:
                 call.wake()
-        self._timer = self._loop.call_later(TICK_SECONDS, self._check) if self._waiting else None
+        self._timer = self._loop.call_later(TICK_SECONDS, self._check) if self.waiting else None
 
 
 class BatchWorker:
