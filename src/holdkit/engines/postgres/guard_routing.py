@@ -32,7 +32,7 @@ from ...errors import HoldkitError, OutcomeUnknown
 from ..clocks import steady
 from ..port import AddLate, Applied, BatchRejected, GuardStats, NeedsThread
 from .database import BatchOptions, Database
-from .driver import Row, Steps
+from .driver import Row, Statement, Steps
 from .failures import ID_TAKEN, ConnectionFailed, NotReplicated, StatementFailed
 from .guarded_batch import NOTHING_PASSED, GuardedBatch, GuardedCall, GuardedResult
 from .notifications import Notifier
@@ -128,7 +128,8 @@ class Guards:
             batch.commands.append(command)
         if not batch.commands:
             return None
-        batch.may_be_due = not batch.ends and any(self._due.get(key, 0.0) > now for key in batch.pools)
+        if self._due and not batch.ends:
+            batch.may_be_due = any(self._due.get(key, 0.0) > now for key in batch.pools)
         return batch
 
     def hold_off(self, batches: int = 1) -> None:
@@ -319,10 +320,10 @@ class GuardRouting:
 
     def _send(self, batch: GuardedBatch, state: RetryState, wait_for_locks: bool) -> GuardedResult:
         """Send the batch on this thread. Note in `state` whether an id exists that was assumed to be new."""
-        began, address = steady(), self._database.address
+        statements, began, address = _statements_of(batch), steady(), self._database.address
         with self._connections.for_batch(wait_for_locks).connection() as connection:
             try:
-                answers = connection.execute(batch.statements())
+                answers = connection.execute(statements)
             except StatementFailed as failed:
                 state.check_again = self._guards.refused(batch, failed)
                 return NOTHING_PASSED
@@ -340,12 +341,12 @@ class GuardRouting:
         self, batch: GuardedBatch, state: RetryState, sent: Callable[[], None], until: float
     ) -> GuardedResult:
         """Send the batch on the event loop; what cannot be done there raises `NeedsThread`, with nothing done."""
-        began = steady()
+        statements, began = _statements_of(batch), steady()
         with self._connections.no_wait.idle_connection() as connection:
             if connection is None:
                 raise NeedsThread
             try:
-                answers = await connection.execute_async(batch.statements(), sent, until)
+                answers = await connection.execute_async(statements, sent, until)
             except StatementFailed as failed:
                 state.check_again = self._guards.refused(batch, failed)
                 await connection.roll_back_async(until)
@@ -368,6 +369,14 @@ class GuardRouting:
         if result.passed or result.returned:
             self._notifier.notify_soon()
         return result
+
+
+def _statements_of(batch: GuardedBatch) -> Sequence[Statement]:
+    """Return the statements of a batch, made before a connection is lent. An error in here is that of one of its commands."""
+    try:
+        return batch.statements()
+    except Exception as error:
+        raise BatchRejected(f"unexpected {type(error).__name__} while encoding; nothing was done") from error
 
 
 def _not_applied(groups: Sequence[Group], error: NeedsThread | HoldkitError) -> Applied:
