@@ -65,26 +65,26 @@ _EXPIRY_CRC: Final = checksum(EXPIRY_BODY)
 class CommandColumns(NamedTuple):
     """What the server needs to know of a command, in the order of `guard_moves`; of several commands, each field is a list."""
 
-    kind: Any = None
+    kind: Any
     """0: place, 1: confirm, 2: release."""
-    lane: Any = None
-    tenant: Any = None
-    pool: Any = None
+    lane: Any
+    tenant: Any
+    pool: Any
     """Only of a place, like `units`, `ttl`, `legs`, `actor`, `correlation_id` and `metadata`."""
-    subject: Any = None
-    units: Any = None
-    ttl: Any = None
-    legs: Any = None
-    owner_hash: Any = None
-    entity: Any = None
-    actor: Any = None
-    correlation_id: Any = None
-    metadata: Any = None
-    reason: Any = None
+    subject: Any
+    units: Any
+    ttl: Any
+    legs: Any
+    owner_hash: Any
+    entity: Any
+    actor: Any
+    correlation_id: Any
+    metadata: Any
+    reason: Any
     """Only of an end, like `last_op`."""
-    last_op: Any = None
-    body: Any = None
-    crc: Any = None
+    last_op: Any
+    body: Any
+    crc: Any
 
 
 class Passed(NamedTuple):
@@ -262,7 +262,7 @@ class GuardedCall:
         (self._command,) = batch.commands
         options = batch.options
         limits = options.limits
-        self._columns = row = columns_of(self._command, options.lanes)
+        self._columns = row = CommandColumns._make(columns_of(self._command, options.lanes))
         operation = op_lane, op, fingerprint, _, op_crc = operation_columns(self._command, options.lanes)
         first = (
             identity,
@@ -309,48 +309,36 @@ def _parsed(misses: str | None) -> list[list[str]]:
 # The columns of a command
 
 
-def columns_of(command: PlaceHold | Ending, lanes: int) -> CommandColumns:
-    """Return what the server needs to know of a command."""
+def columns_of(command: PlaceHold | Ending, lanes: int) -> Row:
+    """Return the columns of a command, in the order of `CommandColumns`. (A plain tuple: a batch has hundreds of them.)"""
     return _place_columns(command, lanes) if type(command) is PlaceHold else _end_columns(command, lanes)  # type: ignore[arg-type]
 
 
-def _place_columns(command: PlaceHold, lanes: int) -> CommandColumns:
+def _place_columns(command: PlaceHold, lanes: int) -> Row:
     assert command.id is not None
     assert command.token is not None
-    leg, owner_hash = command.legs[0], hash_owner(command.token)
+    leg, owner_hash, entity, actor = command.legs[0], hash_owner(command.token), command.entity, command.actor
     metadata = None if command.metadata is None else canonical_json(command.metadata)
-    body = _body_of(command, Action.HOLD_HELD, owner_hash=owner_hash, entity=command.entity, metadata=metadata)
-    return CommandColumns(
-        kind=0, lane=lane_of_pool((command.tenant, leg.pool), lanes), tenant=command.tenant, pool=leg.pool, subject=command.id,
-        units=leg.quantity, ttl=command.ttl_slots, legs=whole_leg(leg.pool, leg.quantity), owner_hash=owner_hash, entity=command.entity,
-        actor=command.actor, correlation_id=command.correlation_id, metadata=metadata, body=body, crc=checksum(body),
-    )  # fmt: skip
-
-
-def _end_columns(command: Ending, lanes: int) -> CommandColumns:
-    assert command.token is not None
-    is_confirmed = type(command) is ConfirmHold
-    fingerprint = None if command.op is None else command.fingerprint
-    body = _body_of(command, Action.HOLD_CONFIRMED if is_confirmed else Action.HOLD_RELEASED, fingerprint=fingerprint)
-    return CommandColumns(
-        kind=1 if is_confirmed else 2,
-        lane=lane_of_hold(command.id, lanes),
-        tenant=command.tenant,
-        subject=command.id,
-        owner_hash=hash_owner(command.token),
-        entity=command.entity if isinstance(command, ConfirmHold) else None,
-        reason=command.reason,
-        last_op=None if command.op is None else command.fingerprint + command.op,
-        body=body,
-        crc=checksum(body),
-    )
-
-
-def _body_of(command: PlaceHold | Ending, action: Action, **more: Any) -> bytes:
-    """Return the body of the entry (`compact_entries`)."""
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
-    return encode_body(CompactBody(action, actor=command.actor, correlation_id=correlation_id, reason=command.reason, op=command.op,
-                                   client_id=command.client_id, trace=command.trace, **more))  # fmt: skip
+    body = encode_body(CompactBody(Action.HOLD_HELD, owner_hash, entity, metadata, actor, correlation_id=correlation_id, op=command.op,
+                                   reason=command.reason, client_id=command.client_id, trace=command.trace))  # fmt: skip
+    return (0, lane_of_pool((command.tenant, leg.pool), lanes), command.tenant, leg.pool, command.id, leg.quantity, command.ttl_slots,
+            whole_leg(leg.pool, leg.quantity), owner_hash, entity, actor, correlation_id, metadata, None, None, body,
+            checksum(body))  # fmt: skip
+
+
+def _end_columns(command: Ending, lanes: int) -> Row:
+    assert command.token is not None
+    is_confirmed, op = type(command) is ConfirmHold, command.op
+    fingerprint = None if op is None else command.fingerprint
+    correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
+    body = encode_body(CompactBody(Action.HOLD_CONFIRMED if is_confirmed else Action.HOLD_RELEASED, actor=command.actor, op=op,
+                                   correlation_id=correlation_id, reason=command.reason, client_id=command.client_id,
+                                   fingerprint=fingerprint, trace=command.trace))  # fmt: skip
+    entity = command.entity if isinstance(command, ConfirmHold) else None
+    last_op = None if op is None else command.fingerprint + op
+    return (1 if is_confirmed else 2, lane_of_hold(command.id, lanes), command.tenant, None, command.id, None, None, None,
+            hash_owner(command.token), entity, None, None, None, command.reason, last_op, body, checksum(body))  # fmt: skip
 
 
 def operation_columns(command: PlaceHold | Ending, lanes: int) -> Row:
