@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdkit.core.bounds import Limits
-from holdkit.core.commands import Consume, Group, PlaceHold, PutRecord, ReturnUnits
+from holdkit.core.commands import ChangeLimits, Consume, Group, PlaceHold, PutRecord, ReturnUnits
 from holdkit.core.face_legs import FaceLeg
+from holdkit.core.import_ import Carried
 from holdkit.core.model import DAY, Leg, State
 from holdkit.core.outcomes import Done, Reason, Refusal
 from holdkit.core.reading import (
@@ -20,6 +22,7 @@ from holdkit.core.reading import (
     ListRecords,
     ReadHistory,
     ReadJournal,
+    entry_of,
 )
 from holdkit.engines.sqlite import SqliteEngine
 from tests.engines.commands import START, Clock, confirm, create, extend, release, sweep
@@ -349,3 +352,19 @@ def test_many_keys_are_loaded_by_one_statement_per_table(open_one: Open) -> None
         "begin immediate", "load_head", "load_pools", "load_holds", "load_operations", "update_pools", "insert_plain_holds",
         "insert_legs", "insert_journal", "put_operations", "commit",
     ]  # fmt: skip
+
+
+def test_a_journal_is_imported_behind_a_change_of_limits_in_it(
+    engine: SqliteEngine, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdkit.core.import_.CHUNK", 1)
+    done(engine, create(total=5))
+    done(engine, ChangeLimits(changes={"retention": 3 * DAY}, reason="longer"))
+    done(engine, place(("gpu", 2)))
+    carried = [Carried(number, entry_of(row)) for number, row in enumerate(engine.read(ReadJournal(None)))]
+    with closing(SqliteEngine(tmp_path / "other.db", clock=clock)) as other:
+        other.receive(carried, verify=True)
+        assert len(carried) == 3
+        assert pool(other).held == 2
+        done(other, place(("gpu", 1)))
+        assert other.limits.retention == 3 * DAY
