@@ -19,7 +19,7 @@ SAMPLED := tests/acceptance/clock_skew tests/integration/cli/test_backup_kills.p
 	$(addprefix tests/integration/dashboard/test_,accessibility.py outage.py outage_views.py views.py) \
 	tests/faults/test_server_kills.py tests/engines/test_archive_kills.py tests/engines/test_erasure_kills.py \
 	tests/engines/sqlite/test_damaged_backups.py tests/unit/faces/sagas/test_fault_matrix.py \
-	tests/acceptance/state_machine/test_machine.py
+	tests/acceptance/state_machine/test_machine.py tests/unit/engines
 QUICK := tests/unit/core tests/unit/kernel tests/unit/faces tests/engines/memory tests/stories
 COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate
