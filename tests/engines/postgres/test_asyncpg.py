@@ -128,6 +128,51 @@ def test_nothing_is_prepared_and_the_callers_codecs_are_their_own(postgres_url: 
     run(postgres_url, work)
 
 
+LOGGING = "set client_min_messages = log; set log_statement = 'all'"
+"""The server tells the connection what it logs: every statement, also those that asyncpg sends for itself."""
+
+
+def test_types_are_learned_before_anything_is_locked(postgres_url: str) -> None:
+    async def work(hk: AsyncKernel, connection: Any) -> None:
+        await hk.create_pool("bulb", 10)
+        logged: list[str] = []
+        connection.add_log_listener(lambda _, message: logged.append(message.message))
+        await connection.execute(LOGGING)
+        async with connection.transaction():
+            held = await hk.hold({"lamp": 1, "bulb": 1}, ttl=60, tx=connection, op="once", metadata={"a": 1})
+        (asked,) = [number for number, line in enumerate(logged) if "typeinfo" in line]
+        ours = [number for number, line in enumerate(logged) if "holdkit." in line]
+        assert asked < min(ours), "asyncpg asks about types in the middle of the call, with the pools locked"
+        async with connection.transaction():
+            await hk.confirm(held, tx=connection)
+            await hk.hold("lamp", 1, ttl=60, tx=connection)
+            await hk.holds(tx=connection)
+        assert len([line for line in logged if "typeinfo" in line]) == 1, "they are learned once"
+        assert not [line for line in logged if "citus" in line]
+
+    run(postgres_url, work)
+
+
+def test_types_of_a_pooled_connection_are_learned_once(postgres_url: str) -> None:
+    async def work(hk: AsyncKernel, _: Any) -> None:
+        logged: list[str] = []
+
+        def note(_: Any, message: Any) -> None:
+            logged.append(message.message)
+
+        async with asyncpg.create_pool(str(hk.url), min_size=1, max_size=1) as pool:
+            for _ in range(2):
+                async with pool.acquire() as lent:
+                    lent.add_log_listener(note)
+                    await lent.execute(LOGGING)
+                    async with lent.transaction():
+                        await hk.hold("lamp", 1, ttl=60, tx=lent)
+                    lent.remove_log_listener(note)
+        assert logged.count("statement: savepoint holdkit_types") == 1
+
+    run(postgres_url, work)
+
+
 def test_sqlalchemy_begins_with_the_first_statement(postgres_url: str) -> None:
     async def work(hk: AsyncKernel, connection: Any) -> None:
         engine = create_async_engine(postgres_url.replace("postgresql://", "postgresql+asyncpg://"))

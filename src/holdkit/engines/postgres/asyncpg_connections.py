@@ -7,6 +7,8 @@ written once (`caller_transaction`, `savepoints`).
 
 - *Nothing is prepared by name.* Every statement is parsed under the empty name (`prepare(…, name="")`), so it enters neither the server's
   list of prepared statements nor asyncpg's cache, from which it would drop the caller's own.
+- *Types.* When asyncpg meets an array type for the first time on a connection, it asks the server about it. The first call does that before
+  its savepoint, for all our types (`_learn_types`), so that no pool is locked meanwhile: on Citus it may take seconds.
 - *Values.* The server tells asyncpg the type of every parameter, which each statement casts; text that is encoded already is decoded for it.
   Rows come back as Python values: numbers of type numeric become `int`, uuids their text, as libpq's answers are read.
 - *Interrupts.* If the time is over or the task is cancelled, asyncpg asks the server to cancel the statement, and awaits that before the next
@@ -24,6 +26,7 @@ from collections.abc import Awaitable, Generator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 from uuid import UUID
+from weakref import WeakSet
 
 from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError
@@ -39,6 +42,10 @@ _CONTROL: Final = frozenset({"make_savepoint", "release_savepoint", "roll_back_t
 """Statements that say where the savepoint is: never interrupted."""
 _LOST: Final = "08"
 """The class of SQLSTATEs of a lost connection."""
+_LEARNED: Final[WeakSet[Any]] = WeakSet()
+"""Connections that know our array types."""
+_SHOW_SHARDS: Final = "set local citus.override_table_visibility = off"
+_LEAVE_TYPES: Final = "rollback to savepoint holdkit_types; release savepoint holdkit_types"
 
 
 def is_asyncpg(tx: object) -> bool:
@@ -100,9 +107,16 @@ class AsyncpgPipeline:
     unbegun = False
 
     def __init__(
-        self, connection: Any, statements: Mapping[str, Sql], on_statement: OnStatement | None, seconds: float
+        self,
+        connection: Any,
+        statements: Mapping[str, Sql],
+        on_statement: OnStatement | None,
+        seconds: float,
+        *,
+        distributed: bool,
     ) -> None:
         self._connection, self._statements, self._hook = connection, statements, on_statement
+        self._distributed = distributed
         self._deadline = asyncio.get_running_loop().time() + seconds
         self.begun = 0
         self.aborted = False
@@ -124,6 +138,8 @@ class AsyncpgPipeline:
                 self._hook(name)
             self.begun += 1
             try:
+                if name == "make_savepoint":
+                    await self._learn_types()
                 if name in _CONTROL:
                     await _uninterrupted(self._connection.execute(self._statements[name].text, timeout=GRACE))
                     answers.append([])
@@ -140,12 +156,34 @@ class AsyncpgPipeline:
                 self.aborted = False
         return answers
 
+    async def _learn_types(self) -> None:
+        """Have asyncpg ask the server about our array types, unless this connection knows them."""
+        connection = getattr(self._connection, "_con", self._connection)  # a pool lends a proxy
+        if connection in _LEARNED:
+            return
+        kinds = sorted({kind for sql in self._statements.values() for kind in sql.types if kind.endswith("[]")})
+        text = "select " + ", ".join([f"${number}::{kind}" for number, kind in enumerate(kinds, 1)])
+        try:
+            await _uninterrupted(self._connection.execute("savepoint holdkit_types", timeout=GRACE))
+            try:
+                if self._distributed:  # the query is slow where Citus hides shards from it
+                    await self._connection.execute(_SHOW_SHARDS, timeout=GRACE)
+                await self._connection.prepare(text, name="", timeout=self._seconds_left())
+            finally:
+                await _uninterrupted(self._connection.execute(_LEAVE_TYPES, timeout=GRACE))
+        except _Done:
+            raise asyncio.CancelledError from None
+        _LEARNED.add(connection)
+
+    def _seconds_left(self) -> float:
+        return max(0.001, self._deadline - asyncio.get_running_loop().time())
+
     async def _fetch(self, name: str, parameters: Sequence[Any]) -> list[Row]:
         sql, parameters = self._statements[name].form_for(parameters)
-        left = max(0.001, self._deadline - asyncio.get_running_loop().time())
+        seconds = self._seconds_left()
         values = [_encoded(value) for value in parameters]
-        statement = await self._connection.prepare(sql.text, name="", timeout=left)
-        rows = await statement.fetch(*values, timeout=left)
+        statement = await self._connection.prepare(sql.text, name="", timeout=seconds)
+        rows = await statement.fetch(*values, timeout=seconds)
         return [tuple([_decoded(value) for value in row.values()]) for row in rows]
 
     def _meaning(self, name: str, error: BaseException) -> BaseException:

@@ -174,7 +174,13 @@ class CallerTransactions:
     ) -> T:
         """The same in a task, on an async connection."""
         if is_asyncpg(tx):
-            pipeline = AsyncpgPipeline(check_asyncpg(tx), self._statements, self.on_statement, self.timeout)
+            pipeline = AsyncpgPipeline(
+                check_asyncpg(tx),
+                self._statements,
+                self.on_statement,
+                self.timeout,
+                distributed=self._database.distributed,
+            )
             return await run_on_asyncpg(self._attempts(pipeline, make, first, reading))
         connection: psycopg.AsyncConnection[Any] = check_connection(tx, psycopg.AsyncConnection)
         try:
