@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
+from urllib.parse import urlsplit
 
+import asyncpg
 import psycopg
 import pytest
 
 import holdkit
 from holdkit.core.bounds import Limits
-from holdkit.engines.postgres import PostgresEngine
+from holdkit.core.lanes import lane_of_pool
+from holdkit.engines.postgres import PostgresEngine, erasing
 from holdkit.engines.postgres.migrating import DISTRIBUTED, Layout, migrate_to
+from holdkit.errors import Overloaded
 from tests.acceptance.conformance.test_postgres import Distributed
 from tests.engines.commands import confirm, create, groups
 from tests.engines.postgres.engine_calls import done, place, pool_in
@@ -76,6 +81,65 @@ def test_every_node_can_be_opened(url: str) -> None:
     )
     assert len(found) > 1
     assert {*found} == {(True, "t")}
+
+
+def nodes(url: str) -> list[str]:
+    """The URL of every node that can be entered."""
+    every = ask(
+        url, "select nodename, nodeport from pg_dist_node where isactive and noderole = 'primary' order by 2, 1"
+    )
+    user = urlsplit(url).netloc.rpartition("@")[0]
+    return [urlsplit(url)._replace(netloc=f"{user}@{host}:{port}").geturl() for host, port in every]
+
+
+def test_every_node_does_the_same(url: str) -> None:
+    """What was done through one is verified through each. A worker lacks the tables that are on the coordinator only."""
+    every = nodes(url)
+    assert len(every) >= 2
+    for number, node in enumerate(every):
+        with holdkit.connect(node) as hk:
+            hk.create_pool(f"room:{number}", 5)
+            hold = hk.hold({f"room:{each}": 1 for each in range(number + 1)}, ttl=600, op=f"op-{number}")
+            hk.confirm(hold, entity="user:7")
+    for node in every:
+        with holdkit.connect(node) as hk:
+            assert hk.pool("room:0").consumed == len(every)
+            assert hk.admin.verify().ok
+
+
+def test_an_erasure_waits_for_a_transaction_on_another_node(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erasing, "SETTLE", 0.0)
+    with holdkit.connect(url) as hk, closing(psycopg.connect(nodes(url)[-1])) as elsewhere:
+        hk.create_pool("room", 5)
+        hk.confirm(hk.claims.hold("email", "ann@example.org", ttl=60), entity="user:7")
+        lane = lane_of_pool(("", "room"), LANES)
+        elsewhere.execute("select 1 from holdkit.pools where lane = %s and id = 'room' for update", (lane,))
+        with pytest.raises(Overloaded, match="using pools"):
+            hk.admin.erase("entity", "user:7", reason="request")
+        elsewhere.rollback()
+        hk.admin.erase("entity", "user:7", reason="request")
+        assert hk.admin.verify().ok
+
+
+def test_asyncpg_learns_types_before_anything_is_locked(url: str) -> None:
+    """The query is slow where shards are hidden from it: seconds, in which everybody else waits for the pool."""
+
+    async def work() -> list[str]:
+        logged: list[str] = []
+        async with await holdkit.connect_async(url) as hk:
+            await hk.create_pool("room", 5)
+            connection = await asyncpg.connect(url)
+            connection.add_log_listener(lambda _, message: logged.append(message.message))
+            await connection.execute("set client_min_messages = log; set log_statement = 'all'")
+            async with connection.transaction():
+                await hk.hold("room", 1, ttl=60, tx=connection)
+            await connection.close()
+        return logged
+
+    logged = asyncio.run(work())
+    (shown,) = [number for number, line in enumerate(logged) if "override_table_visibility" in line]
+    (learned,) = [number for number, line in enumerate(logged) if "typeinfo" in line]
+    assert shown < learned < min(number for number, line in enumerate(logged) if "holdkit." in line)
 
 
 def test_racing_threads_admit_exactly_what_there_is(url: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from holdkit.engines.postgres.driver import Row, Script, Statement
-from holdkit.engines.postgres.migrating import DISTRIBUTED
+from holdkit.engines.postgres.migrating import COPIED, DISTRIBUTED
 from holdkit.engines.postgres.statements import ONE_SERVER_ONLY, load, load_for_one_lane, split_by_lane
 
 TEXTS, FORMS = load_for_one_lane()
@@ -68,6 +68,12 @@ def test_a_statement_has_nothing_that_cannot_be_distributed(name: str) -> None:
     assert {what for what, pattern in FORBIDDEN.items() if re.search(pattern, text, re.DOTALL)} == allowed
     if re.search(r"\bupdate holdkit|\bdelete from|\binsert into", text) and "migrations" not in text:
         assert not re.search(VOLATILE, text), "a statement that writes must be the same wherever it is evaluated"
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_a_statement_names_only_tables_that_every_node_has(name: str) -> None:
+    """The others are on the coordinator, and a kernel may be connected to a worker."""
+    assert set(re.findall(r"holdkit\.(\w+)", TEXTS[name].text)) <= {*DISTRIBUTED, *COPIED}
 
 
 def test_every_statement_has_its_form() -> None:

@@ -7,7 +7,7 @@ that cannot be decoded is reported, and the audit goes on with the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
@@ -37,6 +37,7 @@ from .compact_entries import expand, is_compact
 from .connections import PipelineConnection
 from .driver import ROLLBACK, Row
 from .encoding import checksum
+from .hold_reading import query_one
 from .rows import (
     HOLD_COLUMNS,
     POOL_COLUMNS,
@@ -49,6 +50,7 @@ from .rows import (
     reference_checksum,
     tally_of,
 )
+from .statements import split_by_lane
 
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
@@ -66,11 +68,13 @@ def verify(
     now: Slot,
     progress: Progress | None = None,
     archive: ArchivedEntries | None = None,
+    *,
+    distributed: bool = False,
 ) -> Iterator[Difference]:
     """Every difference."""
     connection.execute((("begin_snapshot", ()), ("disable_timeouts", ())))
     try:
-        with closing(Audit(connection, created, lanes, progress, archive)) as audit_of:
+        with closing(Audit(connection, created, lanes, progress, archive, distributed=distributed)) as audit_of:
             yield from audit_of.differences(now)
     finally:
         if connection.usable and not connection.busy:
@@ -88,8 +92,11 @@ class Audit:
         lanes: int,
         progress: Progress | None = None,
         archive: ArchivedEntries | None = None,
+        *,
+        distributed: bool = False,
     ) -> None:
         self._connection, self._created, self._lanes, self._progress = connection, created, lanes, progress
+        self._distributed = distributed
         self._archive = archive
         self._archived: dict[int, ArchivedLane] = {}
         self._timeout, connection.timeout = connection.timeout, LONG
@@ -194,11 +201,16 @@ class Audit:
         for name in ("find_positions", "find_unnumbered"):
             if missing:
                 rows = columns([(*reference, number) for number, reference in missing.items()], 6)
-                for number, *_ in self._connection.fetch(name, rows):
+                for number, *_ in self._fetch(name, rows):
                     missing.pop(number, None)
         for reference in missing.values():
             entry = f"an entry of hold {reference.hold} at slot {reference.slot}"
             yield Difference("operations", row_name((reference.tenant, reference.op)), "entry", "missing", entry)
+
+    def _fetch(self, name: str, parameters: Sequence[Any]) -> list[Row]:
+        """The rows of a statement that has keys in several lanes; with distributed tables, lane by lane."""
+        script = query_one(name, parameters)
+        return self._connection.run(split_by_lane(script, range(self._lanes)) if self._distributed else script)
 
 
 class Reference(NamedTuple):

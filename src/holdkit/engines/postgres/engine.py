@@ -259,7 +259,15 @@ class PostgresEngine:
         with self._connections.no_wait.connection() as connection, self._as_engine_error():
             now = database.read_clock(connection)
             created, lanes = database.stored.created, database.lanes
-            yield from verify(connection, created, lanes, now, progress=progress, archive=archive)
+            yield from verify(
+                connection,
+                created,
+                lanes,
+                now,
+                progress=progress,
+                archive=archive,
+                distributed=self._database.distributed,
+            )
 
     @contextmanager
     def archiver(self) -> Iterator[PostgresArchiver]:

@@ -153,16 +153,18 @@ class PostgresStore:
         """Wait for the transactions that use pools now. One that finds a pool missing has nothing locked: it may have looked before a claim
         was made and erased, and create the claim's pool after that."""
 
-        def using() -> set[str]:
-            return {user for (user,) in self._read(lambda reader: reader.fetch("find_pool_users"))}
+        def users(reader: Reader) -> set[str]:
+            is_cluster = reader.options.distributed and reader.fetch("has_citus")[0][0]
+            name = "find_pool_users_of_nodes" if is_cluster else "find_pool_users"
+            return {user for (user,) in reader.fetch(name)}
 
-        left, until = using(), steady() + SETTLE
+        left, until = self._read(users), steady() + SETTLE
         while left:
             if steady() > until:
                 why = f"a transaction has been using pools for {SETTLE:g} s: end it, and erase again"
                 raise Overloaded(why, retry_after=1.0)
             time.sleep(PAUSE)
-            left &= using()
+            left &= self._read(users)
 
     def change(self, work: Callable[[Rows], Rewrites]) -> Rewrites:
         """One transaction."""

@@ -38,6 +38,8 @@ ID_TAKEN: Final = frozenset({"22012", "23505"})
 """Our own check of a row count (division by zero), unique violation: a row exists that the batch did not know of."""
 RETRYABLE: Final = ID_TAKEN | {"40001", "40P01"}
 """The same, serialization failure, deadlock: run the transaction again."""
+_TLS_LOST: Final = "SSL SYSCALL error"
+"""In the message of a server whose connection to a worker has ended: an internal error, as far as Citus knows."""
 
 
 class StatementFailed(Exception):
@@ -49,8 +51,8 @@ class StatementFailed(Exception):
 
     @property
     def lost_worker(self) -> bool:
-        """Whether the server has lost its connection to a worker (Citus)."""
-        return self.sqlstate[:2] == "08"
+        """Whether the server has lost its connection to a worker (Citus). What its libpq says of a connection with TLS has no SQLSTATE."""
+        return self.sqlstate[:2] == "08" or (self.sqlstate == "XX000" and _TLS_LOST in self.message)
 
     @property
     def shut_down(self) -> bool:

@@ -17,8 +17,23 @@ set local lock_timeout = 1
 delete from holdkit.unnumbered u where u.stamp < 0 /* distributed: and u.lane = $lane */
 
 -- name: read_archived
--- Nothing is archived here.
-select a.lane, a.through, a.slot, a.digest, a.place, a.edition, a.crc, false from holdkit.archived a where false
+-- Nothing is archived here, and the table is on the coordinator only, while this may be any node.
+select null::int, null::bigint, null::bigint, null::text, null::text, null::int, null::bigint, false where false
+
+-- name: find_pool_users_of_nodes
+-- The same on every node: a transaction may have entered through any of them, and locks the tables of shards on workers. Raises if a node
+-- does not answer.
+select n.nodeid || ':' || u.id
+from run_command_on_all_nodes($node$
+    select string_agg(distinct l.virtualtransaction, ',')
+    from pg_catalog.pg_locks l join pg_catalog.pg_class c on c.oid = l.relation
+    join pg_catalog.pg_class p on p.oid = 'holdkit.pools'::regclass and p.relnamespace = c.relnamespace
+    where l.locktype = 'relation' and c.relname ~ '^pools(_[0-9]+)?$'
+      and l.mode in ('RowShareLock', 'RowExclusiveLock') and l.pid <> pg_backend_pid()
+      and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = current_database())
+$node$) n
+cross join lateral unnest(string_to_array(nullif(n.result, ''), ',')) u(id)
+where 1 / n.success::int = 1
 
 -- name: find_pools_of_holds
 -- Before anything is locked. (The pools of a hold never change.)
