@@ -51,13 +51,16 @@ CITUS = Path(__file__).parent / "engines" / "citus"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """What was not collected, and how it would be: nothing is skipped, for what needs a cluster cannot run everywhere."""
+    """Say what was not collected, for what needs a cluster cannot run everywhere; and how many hostile clients proxies met."""
     asked = [Path(argument.partition("::")[0]).absolute() for argument in config.args]
     if "HOLDKIT_TEST_CITUS_URL" not in os.environ and any(CITUS.is_relative_to(path) for path in asked):
         terminalreporter.write_line(
             "tests/engines/citus: not collected, because they need a Citus cluster. Set HOLDKIT_TEST_CITUS_URL to a database on its "
             "coordinator (compose.yaml starts one); they drop the schema holdkit there."
         )
+    properties = [named for report in terminalreporter.stats.get("passed", ()) for named in report.user_properties]
+    for program, kind, sent, through in [clients for name, clients in properties if name == "hostile clients"]:
+        terminalreporter.write_line(f"{program}: {sent} hostile clients, {through} got through: {kind}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -29,7 +29,7 @@ from holdkit.kernel.hints import NEXT
 from tests.acceptance.docs.pages import PAGES, ROOT, backticked, blocks
 from tests.support.frameworks import alchemy_url
 
-CODE = {"py", "sh", "bash", "sql", "toml", "json", "html", "ini", "caddy", "nginx"}
+CODE = {"py", "sh", "bash", "sql", "toml", "json", "html", "ini", "caddy", "nginx", "yaml"}
 """`python` is always executed, and `text` is what that prints."""
 HERE = "tests/acceptance/docs/test_commands.py"
 TESTED_BY = {
@@ -38,6 +38,9 @@ TESTED_BY = {
     ("docs/backups.md", "ini"): "tests/faults/postgres/test_point_in_time.py",
     ("docs/bench.md", "sh"): "tests/integration/bench/test_against.py",
     ("docs/cli.md", "sh"): HERE,
+    ("docs/deploy-compose.md", "sh"): "tests/acceptance/deploy/test_compose_production.py",
+    ("docs/deploy-kubernetes.md", "sh"): "tests/acceptance/deploy/test_kubernetes.py",
+    ("docs/deploy-systemd.md", "sh"): "tests/acceptance/deploy/test_systemd.py",
     ("docs/django.md", "html"): HERE,
     ("docs/django.md", "py"): "tests/acceptance/docs/test_django_page.py",
     ("docs/django.md", "sh"): "tests/acceptance/docs/test_django_page.py",
@@ -55,8 +58,6 @@ TESTED_BY = {
     ("docs/sqlalchemy.md", "sh"): HERE,
     ("docs/task-queues.md", "py"): HERE,
     ("docs/testing.md", "py"): HERE,
-    ("docs/tls-and-proxies.md", "caddy"): "tests/integration/server/test_proxies.py",
-    ("docs/tls-and-proxies.md", "nginx"): "tests/integration/server/test_proxies.py",
     ("docs/transactions.md", "py"): "tests/acceptance/docs/test_transactions_page.py",
 }
 """Who tests what a page shows in a language."""
