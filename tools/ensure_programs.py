@@ -20,11 +20,13 @@ PROGRAMS = {
     "caddy": "the tests behind a proxy",
     "mkfs.ext4": "the tests that cut the power of a file system",
     "mount": "the tests that cut the power of a file system",
+    "systemd-analyze": "the tests of the systemd unit",
+    "docker-compose": "the tests of compose.production.yaml",
     "cc": "the tests that set the clock of a server",
     "redis-server": "the tests of the bench's peer",
 }
 """What they are for."""
-PACKAGES = {"cc": "build-essential", "mkfs.ext4": "e2fsprogs", "nginx": "nginx-light"}
+PACKAGES = {"cc": "build-essential", "mkfs.ext4": "e2fsprogs", "nginx": "nginx-light", "systemd-analyze": "systemd"}
 """Where that is not called as the program is."""
 
 

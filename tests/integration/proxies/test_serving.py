@@ -85,6 +85,9 @@ def test_the_numbers_of_the_page_and_of_the_files_are_the_settings() -> None:
     assert f"`requests.stop_timeout` ({chosen.requests.stop_timeout:g} seconds)" in page
     assert chosen.requests.max_body == 256 * 1024
     nginx, caddy = (SHIPPED[program].read_text("utf-8") for program in PROGRAMS)
+    header = chosen.proxy.actor_header
+    assert f'proxy_set_header {header} "";' in nginx.lower()
+    assert f"header_up -{header}" in caddy.lower()
     assert f"client_max_body_size {chosen.requests.max_body // 1024}k;" in nginx
     assert f"> {chosen.requests.max_body}`" in caddy
     assert f"max_size {chosen.requests.max_body // 1024}KiB" in caddy
