@@ -367,53 +367,6 @@ def test_a_tenant_is_charged_the_bytes_of_all_bodies() -> None:
     play(work, settings=few)
 
 
-@pytest.mark.parametrize(("size", "status"), [(60_000, 429), (10**17, 413)])
-def test_a_body_that_its_tenant_may_not_send_now_is_refused_before_it_is_read(size: int, status: int) -> None:
-    few = structs.replace(FROZEN, rates=structs.replace(FROZEN.rates, tenant_bytes_burst=100_000))
-
-    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
-        here.running.limits.bytes.bucket("acme", 0.0).level = 100
-        sent = list[Any]()
-
-        async def receive() -> Any:
-            raise AssertionError("the body is read")
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        key = await here.key("hold", "acme")
-        headers = [(b"authorization", f"Bearer {key}".encode()), (b"content-length", b"%d" % size)]
-        scope = {"type": "http", "method": "POST", "path": "/v1/holds", "query_string": b"", "headers": headers}
-        await here.application(scope, receive, send)
-        assert sent[0]["status"] == status
-        assert here.running.limits.bytes.bucket("acme", 0.0).level <= 100, "nothing is charged"
-        assert here.running.limits.in_work == 0
-
-    play(work, settings=few)
-
-
-def test_every_list_of_a_body_that_the_kernel_works_through_is_counted() -> None:
-    """So that an operation with a list of things cannot be forgotten in the table."""
-    lists = {
-        operation.name: [field.name for field in inspect.type_info(operation.body).fields if _is_list(field.type)]  # type: ignore[attr-defined]
-        for operation in OPERATIONS
-        if operation.body is not None
-    }
-    uncounted = {
-        name for name, fields in lists.items() if fields and not next(o for o in OPERATIONS if o.name == name).counted
-    }
-    assert uncounted == {"make_key", "make_webhook"}, "prefixes, verbs and actions: a few words each"
-    assert sum(map(bool, lists.values())) > 15
-
-
-def _is_list(kind: inspect.Type) -> bool:
-    if isinstance(kind, inspect.Metadata):
-        return _is_list(kind.type)
-    if isinstance(kind, inspect.UnionType):
-        return any(map(_is_list, kind.types))
-    return isinstance(kind, inspect.ListType | inspect.VarTupleType | inspect.SetType | inspect.FrozenSetType)
-
-
 def test_debt_is_at_most_one_burst_however_many_requests_are_answered_at_once() -> None:
     few = structs.replace(FROZEN, rates=structs.replace(FROZEN.rates, key_burst=100, tenant_burst=100))
 

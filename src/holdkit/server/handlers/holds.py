@@ -90,15 +90,10 @@ async def _hold_or_join(request: Request, body: NewHoldInLine) -> Answer:
         ttl_slots=span(body.ttl),
         wait_slots=span(body.wait, "wait"),
         offer_slots=span(body.offer_ttl, "offer_ttl"),
-        id=None if body.id is None else hold_id(body.id),
-        token=body.token,
-        entity=body.entity,
-        metadata=body.metadata,
-        **passing_limits(body, request.caller),
-        **_fields(request, body),
+        **_placing(request, body),
     )
-    done = await request.kernel._executor.execute(command)
-    return answer_hold(request, hold_of(done, body.token))
+    receipt = await request.kernel._executor.execute(command)
+    return answer_hold(request, hold_of(receipt, body.token))
 
 
 def legs_of(body: Taking, caller: Caller) -> tuple[Leg, ...]:
@@ -130,11 +125,19 @@ def leg_of(leg: LegBody) -> Leg:
     return claim(*split_key(leg.claim)) if leg.claim is not None else items(leg.item or "")[0]
 
 
-def passing_limits(body: Placing, caller: Caller) -> dict[str, Any]:
-    """For whom a hold is, and whether limits per account refuse it: to pass them needs scope admin."""
+def _placing(request: Request, body: Placing) -> dict[str, Any]:
+    """The fields of a command that places a hold. To pass the limits per account needs scope admin."""
     if body.force:
-        caller.need_admin("force")
-    return {"account": body.account, "force": body.force}
+        request.caller.need_admin("force")
+    return {
+        "id": None if body.id is None else hold_id(body.id),
+        "token": body.token,
+        "entity": body.entity,
+        "metadata": body.metadata,
+        "account": body.account,
+        "force": body.force,
+        **_fields(request, body),
+    }
 
 
 def _fields(request: Request, body: Body) -> dict[str, Any]:
@@ -162,12 +165,7 @@ async def join(request: Request) -> Answer:
         legs=(Leg(request.names[0], body.quantity),),
         ttl_slots=span(body.ttl),
         offer_slots=span(body.offer_ttl, "offer_ttl"),
-        id=None if body.id is None else hold_id(body.id),
-        token=body.token,
-        entity=body.entity,
-        metadata=body.metadata,
-        **passing_limits(body, request.caller),
-        **_fields(request, body),
+        **_placing(request, body),
     )
     receipt = await request.kernel._executor.execute(command)
     return answer_hold(request, hold_of(receipt, body.token))
