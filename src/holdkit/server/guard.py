@@ -9,7 +9,8 @@ bare line feeds; bad chunk sizes. The guard adds the rest:
 - It ignores trailers. httptools would append them to the headers, which the proxy has filtered.
 - It refuses a transfer coding other than `chunked`, one in HTTP/1.0, versions other than 1.0 and 1.1, CONNECT, and HTTP/1.1
   without `Host`.
-- It bounds the bytes of an unfinished head, which httptools collects without a limit, and the number of pipelined requests.
+- It bounds the bytes of an unfinished head or trailer, which httptools collects without a limit, and the number of pipelined
+  requests.
 - It ignores `Upgrade`, as RFC 9110 allows. httptools cannot: it drops the body of such a request, and would read what follows as
   the next request. So the guard gives the head, without these headers, to a new parser, and what follows after it.
 
@@ -165,7 +166,7 @@ class Guard(HttpToolsProtocol):
     def _parse(self, data: bytes) -> None:
         if self._refused:
             return
-        is_continued = self._arriving == "head"
+        is_continued = self._arriving is not None
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -177,7 +178,7 @@ class Guard(HttpToolsProtocol):
             self._refuse(MALFORMED)
         else:
             self._head_bytes += len(data) if is_continued else 0
-            if self._arriving == "head" and self._head_bytes > self.clients.max_head_bytes:
+            if self._arriving and self._head_bytes > self.clients.max_head_bytes:
                 self._refuse(TOO_LARGE)
 
     def on_message_begin(self) -> None:
@@ -186,17 +187,19 @@ class Guard(HttpToolsProtocol):
         super().on_message_begin()
         self._arriving, self._since, self._head_bytes = "head", self.loop.time(), 0
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._arriving == "head":  # not a trailer
-            super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
         if not is_unambiguous(self.parser, self.headers):
             raise Malformed
         if not self.parser.should_upgrade():
             super().on_headers_complete()
-            self._arriving = "body"
+            self._arriving, self.headers = "body", []  # so that trailers become no headers
             self.cycle.keep_alive = self.cycle.keep_alive and not self.clients.draining
+
+    def on_body(self, body: bytes) -> None:
+        self._head_bytes = (
+            -PIECE_BYTES
+        )  # trailers and extensions of chunks are bounded like a head, between parts of the body
+        super().on_body(body)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._working = cycle
@@ -209,8 +212,7 @@ class Guard(HttpToolsProtocol):
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Start the next request that has arrived; without uvicorn's timer, because `check` has the deadlines."""
-        self._since = self.loop.time()
+        self._since = self.loop.time()  # uvicorn starts a timer here; `check` has the deadlines
         if not self.transport.is_closing():
             self.flow.resume_reading()
             if self.pipeline:
@@ -218,9 +220,8 @@ class Guard(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """End the connection: after the answers that are under way, or with this one."""
-        self._refused = True
+        self._refused, in_body = True, self._arriving == "body"
         cycle: Any = self.cycle
-        in_body = self._arriving == "body"
         if cycle is not None and not cycle.response_complete and (self.pipeline or not in_body):
             cycle.keep_alive = False
             self.flow.pause_reading()
@@ -232,12 +233,17 @@ class Guard(HttpToolsProtocol):
 
 def is_unambiguous(parser: httptools.HttpRequestParser, headers: Sequence[tuple[bytes, bytes]]) -> bool:
     """Return whether the head of a request, which httptools has accepted, has one reading only."""
-    codings = [value for name, value in headers if name == b"transfer-encoding"]
-    if any(coding.lower() != b"chunked" for coding in codings) or parser.get_method() == b"CONNECT":
+    has_host = has_coding = False
+    for name, value in headers:
+        if name == b"host":
+            has_host = True
+        elif name == b"transfer-encoding":
+            if value.lower() != b"chunked":
+                return False
+            has_coding = True
+    if parser.get_method() == b"CONNECT":
         return False
-    if parser.get_http_version() == "1.0":
-        return not codings
-    return parser.get_http_version() == "1.1" and any(name == b"host" for name, _ in headers)
+    return has_host if parser.get_http_version() == "1.1" else parser.get_http_version() == "1.0" and not has_coding
 
 
 def head_without_upgrade(

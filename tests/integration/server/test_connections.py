@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import resource
 import socket
 import ssl
@@ -136,21 +137,23 @@ def test_a_client_that_reads_slowly_gets_everything() -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", LIVE[:-2], SLOW % b"", LIVE],
-    ids=["silent", "an unfinished head", "half a body", "between two requests"],
+    [b"", LIVE[:-2], LIVE + LIVE[:-2], SLOW % b"", LIVE],
+    ids=["silent", "an unfinished head", "an unfinished second head", "half a body", "between two requests"],
 )
 @pytest.mark.parametrize("tls", [False, True])
 def test_clients_that_fall_silent_are_disconnected(payload: bytes, tls: bool, tmp_path: Path) -> None:
     """Until then they take the connections of others, who are told so: the newcomer is the canary."""
-    made, seconds = MadeCertificate(tmp_path), 0.5
-    bounds = settings(Connections(max=5, receive_timeout=seconds, keep_alive=seconds))
+    made, idle = MadeCertificate(tmp_path), payload == LIVE
+    bounds = settings(
+        Connections(max=5, receive_timeout=600 if idle else 0.5, keep_alive=0.5 if idle else 600, write_timeout=1)
+    )
     with live_server(settings=bounds, **(made.options if tls else {})) as server, contextlib.ExitStack() as stack:
         silent = [stack.enter_context(connect(server.port)) for _ in range(5)]
         if tls:
             silent = [made.trusted().wrap_socket(wire, server_hostname="localhost") for wire in silent]
         for wire in silent:
             stack.enter_context(wire).sendall(payload)
-            if payload in (LIVE, SLOW % b""):
+            if payload not in (b"", LIVE[:-2]):
                 assert wire.recv(65_536).startswith((b"HTTP/1.1 200", b"HTTP/1.1 401"))
         with connect(server.port) as plain:
             newcomer = made.trusted().wrap_socket(plain, server_hostname="localhost") if tls else plain
@@ -174,6 +177,27 @@ def read_to_end(wire: socket.socket) -> bytes:
         while part := wire.recv(65_536):
             answer += part
     return answer
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"", b"GET /livez HTTP/1.1\r\nHost: localhost\r\nX-A: ", SLOW % b""],
+    ids=["a request line", "a header", "a body"],
+)
+def test_clients_that_send_byte_by_byte_are_disconnected(begun: bytes) -> None:
+    """The deadline is that of the whole request, whatever arrives meanwhile."""
+    with live_server(settings=settings(Connections(receive_timeout=0.3))) as server, connect(server.port) as wire:
+        wire.sendall(begun)
+
+        def is_cut_off() -> bool:
+            try:
+                wire.sendall(b"a" if begun else b"\r\n")  # empty lines before a request are allowed
+            except ConnectionError:
+                return True
+            return False
+
+        wait_until(is_cut_off)
+        assert is_live(server)
 
 
 def test_clients_that_send_in_time_are_not_disconnected() -> None:
@@ -302,7 +326,7 @@ def test_pipelined_requests_are_answered_up_to_a_bound_then_the_connection_close
 
 def test_a_head_without_end_is_refused_and_its_connection_closed() -> None:
     with live_server(settings=settings(requests=Requests(max_headers=4096, max_query=1024))) as server:
-        for line in (b"x: y\r\n", b"X-Long: "):
+        for line in (b"x: y\r\n", b"X-Long: ", b"a:b\r\n" * 50_000):
             with connect(server.port) as wire:
                 wire.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + line)
                 told = b""
@@ -312,6 +336,40 @@ def test_a_head_without_end_is_refused_and_its_connection_closed() -> None:
                     told = wire.recv(65_536)
                 assert told == b"" or told.startswith(b"HTTP/1.1 431 ")
         assert is_live(server)
+
+
+@pytest.mark.parametrize("line", [b"X-Long: ", b"x: y\r\n"], ids=["one", "many"])
+def test_trailers_without_end_are_refused(line: bytes) -> None:
+    """Their bound is that of a head; an endless extension of a chunk is one more way to send nothing."""
+    begun = re.sub(rb"Content-Length: \d+", b"Transfer-Encoding: chunked", SLOW)
+    bounds = settings(requests=Requests(max_headers=4096, max_query=1024, body_timeout=600))
+    with live_server(settings=bounds) as server:
+        key = f"Authorization: Bearer {server.admin}\r\nExpect: 100-continue\r\n".encode()
+        for last in (b"0\r\n" + line, b"1;" + b"a" * 99):
+            with connect(server.port) as wire:
+                wire.sendall((begun % key).removesuffix(b"{") + b"1\r\n{\r\n")
+                assert wire.recv(65_536).startswith(b"HTTP/1.1 100")
+                wire.sendall(last)
+                answer = b""
+                with contextlib.suppress(ConnectionError):
+                    for _ in range(1_000):
+                        wire.sendall((line if last.endswith(line) else b"a") * 100)
+                    answer = wire.recv(65_536)
+                assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
+            with server.client() as http:
+                wait_until(lambda: http.get("/v1/stats").json()["in_work"] == 1)
+
+
+def test_a_large_body_is_not_taken_for_a_trailer() -> None:
+    """The canary of the test above, in parts of every size."""
+    bounds = settings(requests=Requests(max_headers=4096, max_query=1, max_body=1 << 20))
+    body = b'{"id": "a", "total": 1' + b" " * 300_000 + b"}"
+    with live_server(settings=bounds) as server, server.client() as http:
+        kind = {"Content-Type": "application/json"}
+        for size in (7, 16_384, 300_000):
+            parts = (body[at : at + size] for at in range(0, len(body), size))
+            assert http.post("/v1/pools", content=parts, headers=kind).status_code in (201, 409)
+        assert http.post("/v1/pools", content=body, headers=kind).status_code == 409
 
 
 def test_the_server_raises_its_own_limit_of_descriptors_as_far_as_it_needs() -> None:
