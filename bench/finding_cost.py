@@ -1,22 +1,22 @@
 """What the dashboard costs those who never look at it: ``python -m bench.finding_cost``.
 
 *Indexes.* Places and confirms of holds in batches, on two SQLite files: one as Holdkit makes it, one without the indexes that finding
-holds needs; in batches of 200, and one after the other. Plain holds have no row in them; holds of accounts have one. *Roll-ups.* Places
-and confirms over HTTP, on two servers: one that records statistics every second (ten times as often as by default, so that every round has
-some of it), one that does not. Measured are the processor time of the process that does the work, which other programs disturb little, and
-the time that passes, with the syncs of the disk. The two alternate, and a ratio is the median of those of each round. 1 if one costs
-more than 5 % of the time that passes.
+holds needs; in batches of 200, and one after the other. Plain holds have no row in them; holds of accounts have one. Measured are the
+processor time of the process that does the work, which other programs disturb little, and the time that passes, with the syncs of the
+disk. The two alternate, and a ratio is the median of those of each round. 1 if one costs more than 5 % of the time that passes.
+
+*Statistics.* The processor time of a server's rounds of counting the journal, on an SQLite file with many pools: if nothing has happened,
+and for each entry if holds were placed and confirmed, in few pools and in many.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import asyncio
 import sqlite3
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice
@@ -24,21 +24,21 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 from typing import Final, NamedTuple
-from uuid import uuid4
-
-import httpx
 
 import holdkit
 from holdkit import Leg
-from holdkit.commands import ConfirmHold, PlaceHold
-from holdkit.server import Keys
+from holdkit.commands import ConfirmHold, CreatePool, PlaceHold
+from holdkit.server import Application, Settings
+from holdkit.server.settings import Journal, Upkeep
+from holdkit.testing import FakeClock
 
 from .stores import url
-from .usage import cpu_time
 
 MOST: Final = 1.05
 INDEXES: Final = ("holdkit_holds_account", "holdkit_holds_chosen")
 BATCH: Final = 200
+ENTRIES: Final = 4_000
+"""Of one round of statistics."""
 POOLS: Final = 8
 
 
@@ -47,6 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.finding_cost", description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--batches", type=int, default=10, help="of 200 holds, in each round")
+    parser.add_argument("--pools", type=int, default=100_000, help="for statistics")
     chosen = parser.parse_args(arguments)
     missed = False
     with tempfile.TemporaryDirectory(prefix="holdkit-bench-") as folder:
@@ -59,7 +60,13 @@ def main(arguments: list[str] | None = None) -> int:
                 f"{name:34} processor {median(one.processor for one in without):7.1f} µs without, × {processor:.3f} with"
                 f"   elapsed {median(one.elapsed for one in without):7.1f} µs without, × {elapsed:.3f} with"
             )
+        asyncio.run(_print_counting(Path(folder), chosen.pools))
     return int(missed)
+
+
+async def _print_counting(folder: Path, pools: int) -> None:
+    async for name, microseconds in _counting(folder / "counted.db", pools):
+        print(f"statistics, {name:40} processor {microseconds:7.1f} µs")
 
 
 class Cost(NamedTuple):
@@ -81,12 +88,38 @@ def _measured(folder: Path, rounds: int, batches: int) -> Iterator[tuple[str, Pa
                 kernels = [stack.enter_context(_filled(file, indexed=file is files[0])) for file in files]
                 works = [partial(_embedded, hk, batches, account, size) for hk in kernels]
                 yield f"indexes, {name}, {each}", _alternate(works, rounds)
-    with ExitStack() as stack:
-        servers = [stack.enter_context(_served(folder / f"{every}.db", every)) for every in ("1", "0")]
-        yield (
-            "roll-ups every second, over HTTP",
-            _alternate([partial(_over_http, pid, client, batches) for pid, client in servers], rounds),
-        )
+
+
+async def _counting(file: Path, pools: int) -> AsyncIterator[tuple[str, float]]:
+    """What rounds of counting cost, in microseconds of the processor."""
+    clock = FakeClock(1_700_049_600_000_000)
+    settings = Settings(upkeep=Upkeep(sweep_every=0), journal=Journal(min_free=0))
+    async with Application(url(file), settings=settings, clock=clock).lifespan() as running:
+
+        async def rounds(count: int, work: Callable[[], Awaitable[object]]) -> float:
+            spent = []
+            for _ in range(count):
+                await work()
+                clock.advance(10)
+                began = process_time()
+                await running.rollups.round()
+                spent.append((process_time() - began) * 1e6)
+            return median(spent)
+
+        async def traffic(used: int) -> None:
+            for begin in range(0, ENTRIES // 2, BATCH):
+                legs = [Leg(f"pool:{n % used}", 1) for n in range(begin, begin + BATCH)]
+                placed = await running.kernel.apply([PlaceHold((leg,), ttl="1h") for leg in legs])
+                holds = [one.value for one in placed if isinstance(one.value, holdkit.Hold)]
+                await running.kernel.apply([ConfirmHold(id=hold.id, token=hold.token) for hold in holds])
+
+        for begin in range(0, pools, BATCH):
+            made = range(begin, min(begin + BATCH, pools))
+            await running.kernel.apply([CreatePool(id=f"pool:{number}", total=2**50) for number in made])
+        await rounds(1, partial(asyncio.sleep, 0))
+        yield f"a round, {pools:,} idle pools", await rounds(60, partial(asyncio.sleep, 0))
+        for used in (100, 2_000):
+            yield f"an entry, {used:,} of {pools:,} pools busy", await rounds(9, partial(traffic, used)) / ENTRIES
 
 
 def _alternate(works: Sequence[Callable[[], Cost]], rounds: int) -> Pair:
@@ -132,43 +165,6 @@ def _embedded(hk: holdkit.Kernel, batches: int, account: str | None, size: int) 
         )
         count += len(batch)
     return Cost((process_time() - processor) * 1e6 / count, (perf_counter() - elapsed) * 1e6 / count)
-
-
-@contextmanager
-def _served(file: Path, every: str) -> Iterator[tuple[int, httpx.Client]]:
-    """The process id of a server, and a client of it."""
-    with _filled(file, indexed=True) as hk:
-        key = Keys(hk).make("bench", scope="admin").text
-    command = [sys.executable, "-m", "holdkit", "serve", url(file), "--port", "0", "--json"]
-    command += ["--upkeep-rollup-every", every, "--journal-min-free", "0"]
-    command += ["--rates-key", "1e9", "--rates-key-burst", "1000000000"]
-    command += ["--rates-tenant", "1e9", "--rates-tenant-burst", "1000000000"]
-    command += ["--rates-tenant-bytes", "1000000000000", "--rates-tenant-bytes-burst", "1000000000000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
-        assert child.stdout is not None
-        address = json.loads(child.stdout.readline())["listens"]
-        try:
-            with httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=60) as client:
-                yield child.pid, client
-        finally:
-            child.terminate()
-
-
-def _over_http(pid: int, client: httpx.Client, batches: int) -> Cost:
-    """One hold after the other, as callers place them; the journal is counted meanwhile, by the same process."""
-    processor, elapsed = cpu_time(pid) or 0.0, perf_counter()
-    holds = batches * BATCH // 4
-    for number in range(holds):
-        placed = client.post("/v1/holds", json={"pool": f"pool:{number % POOLS}", "ttl": 3_600}, headers=_retry_key())
-        hold = placed.raise_for_status().json()
-        path = f"/v1/holds/{hold['id']}/confirm"
-        client.post(path, json={"token": hold["token"]}, headers=_retry_key()).raise_for_status()
-    spent = (cpu_time(pid) or 0.0) - processor
-    return Cost(spent * 1e6 / holds, (perf_counter() - elapsed) * 1e6 / holds)
-
-
-def _retry_key() -> dict[str, str]:
-    return {"Idempotency-Key": uuid4().hex}
 
 
 if __name__ == "__main__":

@@ -753,7 +753,7 @@ export interface PoolHistories {
   /** When each interval begins. */
   at: string[];
   pools: PoolHistory[];
-  /** Whether this server records statistics at all. */
+  /** Whether statistics are recorded: not where tables are distributed. */
   recording: boolean;
   server_time: string;
 }
@@ -772,11 +772,11 @@ export interface PoolHistory {
   confirmed_units: (number | null)[];
   released_units: (number | null)[];
   expired_units: (number | null)[];
-  /** Requests to servers that were refused. Those of processes that embed Holdkit are not known. */
+  /** Requests to this server that were refused, in the last six hours at most, since it started. */
   refused: (number | null)[];
   /** Units that these had asked for and did not get. */
   refused_units: (number | null)[];
-  /** The refusals of the whole window, by reason. */
+  /** The refusals of the whole window that are known, by reason. */
   reasons: Record<string, number>;
 }
 
@@ -1127,14 +1127,14 @@ export interface SeatsRemoved {
   server_time: string;
 }
 
-/** All servers of a database together over one window. */
+/** The server that answers, over one window: the last six hours at most, since it started. */
 export interface ServerHistory {
   step: number;
   at: string[];
   requests: (number | null)[];
   /** Answers with a status from 500 on. */
   errors: (number | null)[];
-  /** The longest queue of one server that was seen in the interval. */
+  /** The longest queue that was seen in the interval. */
   queue: (number | null)[];
   /** Seconds: the upper bound of the bucket that contains this quantile of the interval's answers. */
   p50: (number | null)[];

@@ -1,4 +1,7 @@
-/** Plots of what the servers have recorded: over 15 minutes to 7 days, kept in the database, so they survive a reload. */
+/**
+ * Plots over time. Long ones are kept in the database; those in steps of 10 seconds, requests and refusals are in the memory of the
+ * server that answers, and begin when it was started.
+ */
 import { signal, type Signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { ComponentChildren } from "preact";
@@ -6,10 +9,11 @@ import { Notice } from "./Notice";
 import { ReadState } from "./ReadState";
 import { useFetched } from "../useFetched";
 
-export type Window = "15m" | "1h" | "24h" | "7d";
+export type Window = "15m" | "1h" | "6h" | "24h" | "7d";
 const WINDOWS: [Window, string, string][] = [
   ["15m", "15 min", "15 minutes"],
   ["1h", "1 h", "hour"],
+  ["6h", "6 h", "6 hours"],
   ["24h", "24 h", "24 hours"],
   ["7d", "7 d", "7 days"],
 ];
@@ -20,6 +24,9 @@ const tick = signal(0);
 /** Kept while the user goes from view to view. */
 export const chosen: Signal<Window> = signal("1h");
 
+/** Seconds of an interval in the memory of a server. */
+export const RECENT = 10;
+
 interface Recorded {
   recording: boolean;
   at: string[];
@@ -29,16 +36,17 @@ interface Props<T extends Recorded> {
   title: string;
   /** Names what is read. */
   of: string;
+  windows: Window[];
   read: (window: Window, signal: AbortSignal) => Promise<T>;
   children: (value: T, times: number[]) => ComponentChildren;
 }
 
-export function History<T extends Recorded>({ title, of, read, children }: Props<T>) {
+export function History<T extends Recorded>({ title, of, windows, read, children }: Props<T>) {
   useEffect(() => {
     const timer = setInterval(() => (tick.value += 1), EVERY);
     return () => clearInterval(timer);
   }, []);
-  const window = chosen.value;
+  const window = windows.includes(chosen.value) ? chosen.value : (windows.at(-1) ?? "1h");
   const found = useFetched<T>(
     `${of} ${window}`,
     (signal) => read(window, signal),
@@ -52,7 +60,7 @@ export function History<T extends Recorded>({ title, of, read, children }: Props
           {title} <span class="muted">in the last {long}</span>
         </h2>
         <div class="chips" role="group" aria-label={`Time shown: ${title}`}>
-          {WINDOWS.map(([value, name]) => (
+          {WINDOWS.filter(([value]) => windows.includes(value)).map(([value, name]) => (
             <button
               key={value}
               type="button"
@@ -72,7 +80,7 @@ export function History<T extends Recorded>({ title, of, read, children }: Props
         isEmpty={(value) => !value.recording}
         empty={
           <Notice title="Not recorded">
-            <p class="muted">This server records no statistics: its setting upkeep.rollup_every is 0.</p>
+            <p class="muted">No statistics are recorded where tables are distributed.</p>
           </Notice>
         }
       >

@@ -98,25 +98,35 @@ function Concerns() {
   );
 }
 
-/** All servers of the database together; a time in which none was running is a gap. */
+/** Of the server that answers, since it was started. */
 function Rates() {
   return (
     <History
       title="Requests"
       of="server"
+      windows={["15m", "1h", "6h"]}
       read={(window, signal) => ask<ServerHistory>("v1/stats/history", { query: { window }, signal })}
     >
       {(value, times) => {
+        const from = Math.max(
+          0,
+          value.requests.findIndex((count) => count !== null),
+        );
+        const shown = times.slice(from);
         const rate = (counts: (number | null)[]): (number | null)[] =>
-          counts.map((count) => (count === null ? null : count / value.step));
+          counts.slice(from).map((count) => (count === null ? null : count / value.step));
         const inMilliseconds = (seconds: (number | null)[]): (number | null)[] =>
-          seconds.map((one) => (one === null ? null : one * 1_000));
+          seconds.slice(from).map((one) => (one === null ? null : one * 1_000));
         return (
           <>
+            <p class="muted small" data-own>
+              Of this server only, since {moment(value.at[from] ?? value.server_time)}
+              {from > 0 && ", when it was started or 6 hours ago"}. Prometheus keeps the numbers of all servers.
+            </p>
             <Plot
               label="Requests and errors per second"
               curves={RATES}
-              data={[times, rate(value.requests), rate(value.errors)]}
+              data={[shown, rate(value.requests), rate(value.errors)]}
               height={160}
               stepped
             />
@@ -124,7 +134,7 @@ function Rates() {
             <Plot
               label="Latency of requests in milliseconds"
               curves={LATENCIES}
-              data={[times, inMilliseconds(value.p50), inMilliseconds(value.p99)]}
+              data={[shown, inMilliseconds(value.p50), inMilliseconds(value.p99)]}
               height={140}
               stepped
             />
@@ -132,7 +142,7 @@ function Rates() {
             <Plot
               label="Commands waiting in the queue"
               curves={QUEUE}
-              data={[times, value.queue]}
+              data={[shown, value.queue.slice(from)]}
               height={90}
               stepped
             />

@@ -9,7 +9,7 @@ import { PoolActions } from "../components/ActionButtons";
 import { Bar } from "../components/Bar";
 import { Countdown, lifeLeft, State } from "../components/Countdown";
 import { Timeline } from "../components/Entries";
-import { History } from "../components/History";
+import { History, RECENT } from "../components/History";
 import { Notice } from "../components/Notice";
 import { Plot, type Curve } from "../components/Plot";
 import { PoolLine } from "../components/PoolLine";
@@ -121,19 +121,20 @@ function Figures({ pool }: { pool: PoolAnswer }) {
   );
 }
 
-/** What the servers have recorded, and at its end the pool as it is now. */
+/** What was recorded, and at its end the pool as it is now. */
 function Usage({ pool }: { pool: PoolAnswer }) {
   return (
     <History
       title="Usage"
       of={pool.id}
+      windows={["15m", "1h", "24h", "7d"]}
       read={(window, signal) =>
         ask<PoolHistories>("v1/stats/pools", { method: "POST", body: { pools: [pool.id], window }, signal })
       }
     >
       {(value, times) => {
         const [history] = value.pools;
-        return history ? <PoolPlots pool={pool} history={history} times={times} /> : null;
+        return history ? <PoolPlots pool={pool} history={history} times={times} step={value.step} /> : null;
       }}
     </History>
   );
@@ -141,17 +142,32 @@ function Usage({ pool }: { pool: PoolAnswer }) {
 
 type Values = (number | null)[];
 
-function PoolPlots({ pool, history, times }: { pool: PoolAnswer; history: PoolHistory; times: number[] }) {
+interface PlotProps {
+  pool: PoolAnswer;
+  history: PoolHistory;
+  times: number[];
+  step: number;
+}
+
+function PoolPlots({ pool, history, times, step }: PlotProps) {
   const live = !stream.down.value;
+  const from =
+    step === RECENT
+      ? Math.max(
+          0,
+          history.granted.findIndex((count) => count !== null),
+        )
+      : 0;
+  const shown = times.slice(from);
   const end = <T,>(values: T[], last: T): T[] => (live ? [...values, last] : values);
   const used: Values = history.held.map((held, index) =>
     held === null ? null : held + (history.consumed[index] ?? 0),
   );
   const data = [
-    end(times, Math.max(serverNow() / 1_000, (times.at(-1) ?? 0) + 0.001)),
-    end<number | null>(history.total, pool.total),
-    end<number | null>(used, pool.held + pool.consumed),
-    end<number | null>(history.consumed, pool.consumed),
+    end(shown, Math.max(serverNow() / 1_000, (times.at(-1) ?? 0) + 0.001)),
+    end<number | null>(history.total.slice(from), pool.total),
+    end<number | null>(used.slice(from), pool.held + pool.consumed),
+    end<number | null>(history.consumed.slice(from), pool.consumed),
   ];
   const held = (index: number): number => (data[2]?.[index] ?? 0) - (data[3]?.[index] ?? 0);
   const reasons = Object.entries(history.reasons).sort(([, a], [, b]) => b - a);
@@ -168,7 +184,7 @@ function PoolPlots({ pool, history, times }: { pool: PoolAnswer; history: PoolHi
       <Plot
         label={`Demand for ${pool.id}: holds granted and requests refused`}
         curves={DEMAND}
-        data={[times, history.granted, history.refused]}
+        data={[shown, history.granted.slice(from), history.refused.slice(from)]}
         height={120}
         stepped
       />
@@ -178,8 +194,15 @@ function PoolPlots({ pool, history, times }: { pool: PoolAnswer; history: PoolHi
             ? "No refused request was recorded in this time."
             : "Whether requests were refused is not known until the server answers."
           : `Refused in this time: ${reasons.map(([reason, count]) => `${number(count)} ${reason}`).join(", ")}.`}{" "}
-        Refusals are those of requests to servers; processes that embed Holdkit do not report theirs.
+        Refusals are those of requests to this server since it was started, of the last 6 hours at most; other servers
+        and processes that embed Holdkit do not report theirs.
       </p>
+      {from > 0 && (
+        <p class="muted small" data-recent>
+          Steps of {RECENT} seconds are in the memory of this server, since{" "}
+          {moment(new Date((shown[0] ?? 0) * 1_000).toISOString())}. 24 h and 7 d are in the database.
+        </p>
+      )}
     </>
   );
 }

@@ -1,9 +1,6 @@
-"""``holdkit admin search``: find a text in everything that has a name. ``holdkit admin stats``: pools and servers over
-time, from the roll-ups."""
+"""``holdkit admin search``: find a text in everything that has a name. ``holdkit admin stats``: pools, or a server, over time."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,9 +16,6 @@ from .arguments import interval
 from .options import Opened, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
 from .serve import need_server
-
-if TYPE_CHECKING:
-    from ..server.handlers.history import Window
 
 
 @click.command()
@@ -70,8 +64,8 @@ def _document(hk: Opened, found: Found) -> SearchAnswer:
 @click.option("--window", default="1h", show_default=True, help="how far back, such as 15m, 24h or 7d")
 @tenant_options
 def stats(url: str | None, tenant: str, in_json: bool, pools: tuple[str, ...], window: str) -> int:
-    """Show use, grants and refusals of pools over time; without a pool, requests and latencies of all servers. A server records them;
-    - stands for a time without data.
+    """Show use, grants and refusals of pools over time; without a pool, requests and latencies of one server, whose URL is needed. A
+    server records them; - stands for a time without data.
 
     \b
     Example:
@@ -79,11 +73,11 @@ def stats(url: str | None, tenant: str, in_json: bool, pools: tuple[str, ...], w
       holdkit admin stats --json
     """
     with open_kernel(url, tenant) as hk:
-        found = _of_pools(hk, tenant, pools, window) if pools else _of_servers(hk, window)
+        found = _of_pools(hk, tenant, pools, window) if pools else _of_server(hk, window)
     heads, rows = _pool_rows(found) if isinstance(found, PoolHistories) else _server_rows(found)
     Output(in_json).table([found], heads, rows)
     if not found.recording:
-        click.echo("nobody records statistics: a server does, unless its setting upkeep.rollup_every is 0", err=True)
+        click.echo("no statistics are recorded where tables are distributed", err=True)
     return OK
 
 
@@ -91,25 +85,19 @@ def _of_pools(hk: Opened, tenant: str, pools: tuple[str, ...], window: str) -> P
     if not isinstance(hk, Kernel):
         return hk.server.pool_histories(pools, window=interval(window))
     need_server()
-    from ..server.handlers.history import pools_over_time
+    from ..server.handlers.history import pools_over_time, window_of
 
-    store = hk._executor.engine.capabilities.rollups
-    return pools_over_time(store, _window(hk, window), tenant, pools, time_of(hk))
-
-
-def _of_servers(hk: Opened, window: str) -> ServerHistory:
-    if not isinstance(hk, Kernel):
-        return hk.server.server_history(window=interval(window))
-    need_server()
-    from ..server.handlers.history import servers_over_time
-
-    return servers_over_time(hk._executor.engine.capabilities.rollups, _window(hk, window), time_of(hk))
+    store, now = hk._executor.engine.capabilities.rollups, hk._executor.now()
+    chosen = window_of(span(interval(window), "window"), now, in_memory=False)
+    return pools_over_time(store, None, chosen, tenant, pools, time_of(hk))
 
 
-def _window(hk: Kernel, window: str) -> Window:
-    from ..server.handlers.history import window_of
-
-    return window_of(span(interval(window), "window"), hk._executor.now())
+def _of_server(hk: Opened, window: str) -> ServerHistory:
+    if isinstance(hk, Kernel):
+        raise click.UsageError(
+            "name a pool, or give the URL of a server: requests and latencies are in the memory of each server"
+        )
+    return hk.server.server_history(window=interval(window))
 
 
 def _pool_rows(found: PoolHistories) -> tuple[tuple[str, ...], list[list[str]]]:

@@ -1,8 +1,7 @@
-"""Rows of statistics by interval, as engines store them: without knowing what they mean, and who counts what.
+"""Rows of statistics by interval, as engines store them without knowing what they count.
 
-A row is replaced as a whole. The rows that are counted from the journal go together with a position, in one transaction, and
-only in place of the version of the position that their writer has read: of two writers one is refused, and nothing is counted
-twice or missed, whoever dies when. Rows of other sources belong to one process each and need no position.
+Rows are stored together with a position, in one transaction, and only if the stored position still has the version that their
+writer has read. So of two writers that have read the same version, one is refused and has changed nothing.
 """
 
 from __future__ import annotations
@@ -15,53 +14,51 @@ from msgspec import Struct
 
 from ..core.model import Slot
 
+RECORDED: Final = "~server"
+"""The series, of the default tenant, that has a row for each interval in which a server was recording."""
 MAX_MEMORY_ROWS: Final = 200_000
-"""Rows that are kept in memory; the oldest intervals go first."""
+"""Rows that `MemoryRollups` keeps; the oldest intervals are dropped first."""
 
 
 class RollupRow(Struct, frozen=True, gc=False):
-    """What one source has counted in one interval of one series."""
+    """The counts of one series in one interval."""
 
-    step: int
-    """The length of the interval, in seconds."""
     tenant: str
     series: str
     at: Slot
     """When the interval begins."""
-    source: str
-    """Empty: it comes from the journal."""
     body: str
 
 
 class RollupPosition(Struct, frozen=True):
-    """How far the journal is counted; version 0: it was never."""
+    """The cursor up to which the journal is counted; version 0: nothing is."""
 
     version: int = 0
-    body: str = ""
+    cursor: str = ""
 
 
 class RollupStore(Protocol):
     """The engine can store rows of statistics beside the data."""
 
     def load_position(self) -> RollupPosition:
-        """How far the journal is counted."""
+        """Return the stored position."""
         ...
 
-    def store(self, rows: Iterable[RollupRow], position: RollupPosition | None = None) -> bool:
-        """Write these rows, replacing those of the same interval, series and source: all or none. With a position, only if the
-        stored one still has its version, and move it to its body in the same transaction; False if it has another version."""
+    def store(self, rows: Iterable[RollupRow], position: RollupPosition) -> bool:
+        """Replace the rows of these series and intervals, and move the position to this cursor and the next version: all or
+        nothing. Return False if the stored position has another version."""
         ...
 
-    def load(self, step: int, tenant: str, series: str, since: Slot, until: Slot, limit: int) -> list[RollupRow]:
-        """The rows of one series that begin at `since` or later and before `until`, by time."""
+    def load(self, tenant: str, series: str, since: Slot, until: Slot, limit: int) -> list[RollupRow]:
+        """Return the rows of one series that begin at `since` or later and before `until`: the newest first."""
         ...
 
-    def load_last(self, step: int, tenant: str, series: str, before: Slot) -> RollupRow | None:
-        """The last row of one series that comes from the journal and begins before some time."""
+    def load_interval(self, tenant: str, at: Slot) -> list[RollupRow]:
+        """Return all rows of a tenant in one interval."""
         ...
 
-    def prune(self, step: int, before: Slot, limit: int) -> int:
-        """Delete up to `limit` of the rows that begin before some time, the oldest first; returns how many."""
+    def prune(self, keep: int, limit: int) -> int:
+        """Delete rows that begin before the newest `keep` rows of `RECORDED`, about `limit` of them; return their number."""
         ...
 
     def drop(self, tenant: str) -> None:
@@ -70,73 +67,43 @@ class RollupStore(Protocol):
 
 
 class MemoryRollups:
-    """Rows of statistics in memory, for the engines that keep everything there. They end with the process."""
+    """Rows of statistics of an engine that keeps everything in memory. They end with the process."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._rows: dict[tuple[int, str, str], dict[tuple[Slot, str], RollupRow]] = {}
+        self._intervals: dict[Slot, dict[tuple[str, str], RollupRow]] = {}
         self._position = RollupPosition()
-        self._count = 0
 
     def load_position(self) -> RollupPosition:
-        """How far the journal is counted."""
         return self._position
 
-    def store(self, rows: Iterable[RollupRow], position: RollupPosition | None = None) -> bool:
-        """Write these rows, if the position has the version that was seen."""
+    def store(self, rows: Iterable[RollupRow], position: RollupPosition) -> bool:
         with self._lock:
-            if position is not None:
-                if position.version != self._position.version:
-                    return False
-                self._position = RollupPosition(position.version + 1, position.body)
+            if position.version != self._position.version:
+                return False
+            self._position = RollupPosition(position.version + 1, position.cursor)
             for row in rows:
-                kept = self._rows.setdefault((row.step, row.tenant, row.series), {})
-                self._count += (row.at, row.source) not in kept
-                kept[row.at, row.source] = row
-            if self._count > MAX_MEMORY_ROWS:
-                self._forget()
+                self._intervals.setdefault(row.at, {})[row.tenant, row.series] = row
+            while sum(map(len, self._intervals.values())) > MAX_MEMORY_ROWS:
+                del self._intervals[min(self._intervals)]
             return True
 
-    def load(self, step: int, tenant: str, series: str, since: Slot, until: Slot, limit: int) -> list[RollupRow]:
-        """The rows of one series in a time, by time."""
+    def load(self, tenant: str, series: str, since: Slot, until: Slot, limit: int) -> list[RollupRow]:
         with self._lock:
-            kept = list(self._rows.get((step, tenant, series), {}).values())
-        found = sorted((row for row in kept if since <= row.at < until), key=lambda row: (row.at, row.source))
-        return found[:limit]
+            rows = [self._intervals[at].get((tenant, series)) for at in sorted(self._intervals) if since <= at < until]
+        return [row for row in reversed(rows) if row is not None][:limit]
 
-    def load_last(self, step: int, tenant: str, series: str, before: Slot) -> RollupRow | None:
-        """The last row of one series from the journal before some time."""
+    def load_interval(self, tenant: str, at: Slot) -> list[RollupRow]:
         with self._lock:
-            kept = list(self._rows.get((step, tenant, series), {}).values())
-        return max((row for row in kept if row.at < before and not row.source), key=lambda row: row.at, default=None)
+            return [row for row in self._intervals.get(at, {}).values() if row.tenant == tenant]
 
-    def prune(self, step: int, before: Slot, limit: int) -> int:
-        """Delete rows that begin before some time."""
+    def prune(self, keep: int, limit: int) -> int:  # noqa: ARG002 - deletes without a transaction that could become long
         with self._lock:
-            old = [
-                (series, key)
-                for series, kept in self._rows.items()
-                if series[0] == step
-                for key in kept
-                if key[0] < before
-            ]
-            for series, key in old[:limit]:
-                self._remove(series, key)
-            return min(len(old), limit)
+            recorded = sorted((at for at, rows in self._intervals.items() if ("", RECORDED) in rows), reverse=True)
+            kept_from = recorded[keep - 1] if len(recorded) >= keep else 0
+            return sum(len(self._intervals.pop(at)) for at in [*self._intervals] if at < kept_from)
 
     def drop(self, tenant: str) -> None:
-        """Delete all rows of a tenant."""
         with self._lock:
-            for series in [series for series in self._rows if series[1] == tenant]:
-                self._count -= len(self._rows.pop(series))
-
-    def _forget(self) -> None:
-        oldest = sorted((key[0], series, key) for series, kept in self._rows.items() for key in kept)
-        for _, series, key in oldest[: MAX_MEMORY_ROWS // 4]:
-            self._remove(series, key)
-
-    def _remove(self, series: tuple[int, str, str], key: tuple[Slot, str]) -> None:
-        del self._rows[series][key]
-        self._count -= 1
-        if not self._rows[series]:
-            del self._rows[series]
+            for at, rows in self._intervals.items():
+                self._intervals[at] = {key: row for key, row in rows.items() if key[0] != tenant}

@@ -67,7 +67,7 @@ SERVER: Final = (
     Operation(name="server_history", method="GET", path="/v1/stats/history", tag="system", operator=True,
               query=ServerHistoryQuery, answer=ServerHistory, methods=("server.server_history",),
               no_command="for the dashboard",
-              summary="Requests, latencies, queue and errors of all servers over time"),
+              summary="Requests, latencies, queue and errors of this server over time"),
     Operation(name="pool_histories", method="POST", path="/v1/stats/pools", tag="system", scope="read",
               body=PoolHistoryBody, counted="pools", answer=PoolHistories, methods=("server.pool_histories",),
               no_command="for the dashboard", summary="Use, grants and refusals of pools over time"),

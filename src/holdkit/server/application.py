@@ -91,8 +91,7 @@ class Running:
         self.streams = Streams(self)
         self.places = PlaceWatch(kernel._executor)
         self.admission.on_refresh = self.streams.end_refused
-        store = kernel._executor.engine.capabilities.rollups
-        self.rollups = None if store is None or not settings.upkeep.rollup_every else Rollups(self, store)
+        self.rollups = Rollups(kernel._executor, self.metrics)
         self.exporting = False
         self.clock = kernel._executor.engine.clock
         self.began = self.clock()
@@ -223,9 +222,8 @@ class Application:
                 asyncio.create_task(running.admission.stay_current()),
                 asyncio.create_task(running.quotas.stay_current()),
                 asyncio.create_task(_maintain(running)),
+                asyncio.create_task(running.rollups.run()),
             ]
-            if running.rollups is not None:
-                tasks.append(asyncio.create_task(running.rollups.run(upkeep.rollup_every)))
             self.running = running
             if self.settings.metrics.opentelemetry:
                 _report(running)

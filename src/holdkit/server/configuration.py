@@ -290,7 +290,6 @@ FORMER_NAMES: Final = {
     "audit_refusals": "journal.audit_refusals",
     "min_free": "journal.min_free",
     "sweep_every": "upkeep.sweep_every",
-    "rollup_every": "upkeep.rollup_every",
     "usage_every": "upkeep.usage_every",
     "key_refresh": "upkeep.key_refresh",
     "job_timeout": "jobs.timeout",
@@ -308,6 +307,7 @@ _HSTS: Final = _BY_PROXY.format(
 _PER_ADDRESS: Final = _BY_PROXY.format("`limit_conn` in nginx; Caddy has no such bound")
 _HANDSHAKE: Final = _BY_PROXY.format("`client_header_timeout` in nginx, `read_header` of `timeouts` in Caddy")
 _HANDSHAKES: Final = _BY_PROXY.format("`worker_connections` in nginx; Caddy has no such bound")
+_ALWAYS: Final = "statistics are always recorded, there is nothing to set any more"
 REMOVED: Final = {
     "tls_check_every": _RELOAD,
     "certificate_check": _RELOAD,
@@ -319,5 +319,7 @@ REMOVED: Final = {
     "handshake_timeout": _HANDSHAKE,
     "connections_max_handshakes": _HANDSHAKES,
     "max_handshakes": _HANDSHAKES,
+    "upkeep_rollup_every": _ALWAYS,
+    "rollup_every": _ALWAYS,
 }
 """Why a setting of an earlier release is gone, by all its names, with underscores."""

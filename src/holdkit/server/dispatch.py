@@ -244,7 +244,7 @@ async def _refused(error: Exception, request: Request, running: Running | None) 
     caller = getattr(request, "caller", None)  # missing if the caller was not admitted
     shown = error if caller is None or caller.limit is None else caller.limit.error(error)
     problem = problem_of(shown)
-    if isinstance(error, Refused) and running is not None and running.rollups is not None:
+    if isinstance(error, Refused) and running is not None:
         waited = request.kind == "leave"  # the journal has that the hold left its line
         running.rollups.refused(request.caller.tenant, error, _pools_named(request), journaled=not waited)
     if problem.status == 429 and running is not None:

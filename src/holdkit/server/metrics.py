@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -44,12 +44,17 @@ class Metrics:
 
     def quantile(self, part: float) -> float:
         """The upper bound of the bucket that contains a quantile; 0 without answers."""
-        wanted, reached = part * sum(self.latencies), 0
-        for bound, count in zip((*BUCKETS, 60.0), self.latencies, strict=True):
-            reached += count
-            if count and reached >= wanted:
-                return bound
-        return 0.0
+        return quantile(self.latencies, part) or 0.0
+
+
+def quantile(latencies: Sequence[int], part: float) -> float | None:
+    """The upper bound of the bucket that contains a quantile; None without answers."""
+    wanted, reached = part * sum(latencies), 0
+    for bound, count in zip((*BUCKETS, 60.0), latencies, strict=False):
+        reached += count
+        if count and reached >= wanted:
+            return bound
+    return None
 
 
 def server_measures(metrics: Metrics, numbers: dict[str, Any], stats: Stats) -> Iterator[Measure]:

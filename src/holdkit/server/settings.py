@@ -88,12 +88,6 @@ class Upkeep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the server does at intervals."""
 
     sweep_every: Annotated[Seconds, Meta(description="seconds between two sweeps; 0 turns the sweeper off")] = 1.0
-    rollup_every: Annotated[
-        Seconds,
-        Meta(
-            description="seconds between two writes of statistics for the dashboard's plots, which have gaps if it is more than 10; 0 turns them off"
-        ),
-    ] = 10.0
     usage_every: Annotated[
         Seconds,
         Meta(description="seconds between two counts of what a tenant with a quota has stored, in each process"),

@@ -1,4 +1,4 @@
-"""What happened over time: pools and the whole server, by intervals. Null stands for a time without data, never for zero."""
+"""What happened over time: pools and one server, by intervals. Null stands for a time without data, never for zero."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class PoolHistory(Struct, kw_only=True):
     released_units: list[int | None]
     expired_units: list[int | None]
     refused: list[int | None]
-    """Requests to servers that were refused. Those of processes that embed Holdkit are not known."""
+    """Requests to this server that were refused, in the last six hours at most, since it started."""
     refused_units: list[int | None]
     """Units that these had asked for and did not get."""
     reasons: dict[str, int]
-    """The refusals of the whole window, by reason."""
+    """The refusals of the whole window that are known, by reason."""
 
     __repr__ = summary
 
@@ -59,14 +59,14 @@ class PoolHistories(Struct, kw_only=True):
     """When each interval begins."""
     pools: list[PoolHistory]
     recording: bool
-    """Whether this server records statistics at all."""
+    """Whether statistics are recorded: not where tables are distributed."""
     server_time: Time
 
     __repr__ = summary
 
 
 class ServerHistory(Struct, kw_only=True):
-    """All servers of a database together over one window."""
+    """The server that answers, over one window: the last six hours at most, since it started."""
 
     step: int
     at: list[Time]
@@ -74,7 +74,7 @@ class ServerHistory(Struct, kw_only=True):
     errors: list[int | None]
     """Answers with a status from 500 on."""
     queue: list[int | None]
-    """The longest queue of one server that was seen in the interval."""
+    """The longest queue that was seen in the interval."""
     p50: list[float | None]
     """Seconds: the upper bound of the bucket that contains this quantile of the interval's answers."""
     p90: list[float | None]

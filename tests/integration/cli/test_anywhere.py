@@ -283,8 +283,8 @@ def test_search_finds_what_has_a_name() -> None:
 @pytest.mark.usefixtures("place")
 def test_statistics_have_a_gap_where_nobody_recorded() -> None:
     told(PoolNow, "pools", "create", "show:42", 5)
-    found = told(PoolHistories, "admin", "stats", "show:42", "--window", "15m")
-    assert (found.step, len(found.at), [one.pool for one in found.pools]) == (10, 90, ["show:42"])
+    found = told(PoolHistories, "admin", "stats", "show:42", "--window", "24h")
+    assert (found.step, len(found.at), [one.pool for one in found.pools]) == (300, 288, ["show:42"])
     assert run("admin", "stats", "show:42").out.split()[:4] == ["pool", "from", "total", "held"]
     assert refusal("admin", "stats", "show:42", "--window", "2000d", code=2).code == "window_out_of_range"
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import httpx
 import pytest
-from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, expect
 
 import holdkit
@@ -24,7 +23,7 @@ from holdkit.server import Keys
 from tests.faults.sampling import sample
 from tests.integration.dashboard.browser import PATIENCE, Api, Delivery, WatchedPage, watched
 from tests.integration.dashboard.test_accessibility import found
-from tests.support.servers import QUICK, LiveServer, live_server
+from tests.support.servers import LiveServer, live_server
 
 RUN = [sys.executable, "-m", "holdkit"]
 EMPTY = re.compile(
@@ -47,7 +46,7 @@ class KilledServer:
 
     def start(self) -> LiveServer:
         """Return once it listens."""
-        command = [*RUN, "serve", self.database, "--port", str(self._port), "--json", "--upkeep-rollup-every", "0.2"]
+        command = [*RUN, "serve", self.database, "--port", str(self._port), "--json"]
         command += self._options
         self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self._child.stdout is not None
@@ -180,13 +179,15 @@ KEEP = """() => {
 }"""
 
 
-def test_plots_survive_a_reload_and_an_outage_is_a_gap(browser: Browser, killable: KilledServer) -> None:
+def test_plots_survive_a_reload_an_outage_is_a_gap_and_those_in_memory_begin_again(
+    browser: Browser, killable: KilledServer
+) -> None:
     server = killable.start()
     with server.client() as http:
         api = Api(http)
         api.pool("gpu", 4)
         api.hold("gpu", 1)
-        eventually(lambda: 1 in history(http)["held"])
+        eventually(lambda: all(1 in history(http, window)["held"] for window in ("15m", "24h")))
     with watched(browser, server, quiet=False, alone=True) as tab:
         tab.page.add_init_script(f"({KEEP})()")
         page = tab.open("pool/gpu")
@@ -199,30 +200,34 @@ def test_plots_survive_a_reload_and_an_outage_is_a_gap(browser: Browser, killabl
         expect(page.locator("[data-stale]").first).to_be_visible()
         with after_a_whole_interval(killable, server):
             with server.client() as http:
-                eventually(lambda: gaps(history(http)["held"]) == 1)
+                eventually(lambda: gaps(history(http, "24h")["held"]) == 1)
                 told = http.get("/v1/stats/history", params={"window": "15m"}).json()
-                assert gaps(told["requests"]) == 1
-            for view, name in (("pool/gpu", "held"), ("health", "requests")):
+                assert [gaps(values) for values in (told["requests"], history(http)["held"])] == [0, 0]
+            for view, name, window, points in (
+                ("pool/gpu", "held", "24 h", 288), ("pool/gpu", "held", "15 min", 90), ("health", "requests", "15 min", 90),
+            ):  # fmt: skip
                 page.goto("about:blank")
                 tab.open(view)
-                page.get_by_role("button", name="15 min").first.click()
-                eventually(partial(is_read, page, name))
-                assert gaps(page.evaluate("name => window.answered[name]", name)) == 1, view
+                page.get_by_role("button", name=window).first.click()
+                eventually(partial(is_read, page, name, points))
+                values = page.evaluate("name => window.answered[name]", name)
+                assert (gaps(values), values[0]) == (int(points == 288), None), view
                 expect(page.locator(".history canvas").first).to_be_visible()
+                since = page.locator(".history").get_by_text(
+                    "this server, since" if name == "held" else "this server only, since"
+                )
+                expect(since).to_have_count(int(points == 90))
 
 
 @contextmanager
 def after_a_whole_interval(killable: KilledServer, server: LiveServer) -> Iterator[None]:
-    """Another server on the same database and port, by whose clock 20 seconds have passed without one."""
-    recording = replace(QUICK, upkeep=replace(QUICK.upkeep, rollup_every=0.2))
-    with live_server(
-        killable.database, settings=recording, port=server.port, clock=lambda: time.time_ns() // 1_000 + 20 * SECOND
-    ):
+    """Another server on the same database and port, by whose clock 11 minutes have passed without one."""
+    with live_server(killable.database, port=server.port, clock=lambda: time.time_ns() // 1_000 + 660 * SECOND):
         yield
 
 
-def is_read(page: Page, name: str) -> bool:
-    return bool(page.evaluate("name => window.answered[name]?.length === 90", name))
+def is_read(page: Page, name: str, points: int) -> bool:
+    return bool(page.evaluate(f"name => window.answered[name]?.length === {points}", name))
 
 
 def gaps(values: list[Any]) -> int:
@@ -231,8 +236,8 @@ def gaps(values: list[Any]) -> int:
     return len(re.findall("-+", known))
 
 
-def history(http: httpx.Client) -> dict[str, Any]:
-    answer = http.post("/v1/stats/pools", json={"pools": ["gpu"], "window": "15m"})
+def history(http: httpx.Client, window: str = "15m") -> dict[str, Any]:
+    answer = http.post("/v1/stats/pools", json={"pools": ["gpu"], "window": window})
     found: dict[str, Any] = answer.json()["pools"][0]
     return found
 
@@ -257,7 +262,7 @@ def test_rows_of_pools_have_lines_read_together_and_refused_demand_is_told(
         assert http.post(
             "/v1/holds", json={"pool": "gpu", "ttl": 60}, headers={"Idempotency-Key": "no"}
         ).is_client_error
-        eventually(lambda: 1 in history(http)["held"] and history(http)["reasons"] != {})
+        eventually(lambda: 1 in history(http, "24h")["held"] and history(http)["reasons"] != {})
     with watched(browser, server) as tab:
         asked: list[str] = []
         tab.page.on("request", lambda request: asked.append(request.url))

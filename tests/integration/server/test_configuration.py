@@ -46,7 +46,7 @@ TABLES = (
 )  # fmt: skip
 LEAST = {
     "0 0 -1": """port drain requests.body_timeout requests.timeout requests.stop_timeout connections.receive_timeout rates.refusal_delay
-        rates.pace streams.timeout streams.summary_every upkeep.sweep_every upkeep.rollup_every upkeep.usage_every upkeep.key_refresh
+        rates.pace streams.timeout streams.summary_every upkeep.sweep_every upkeep.usage_every upkeep.key_refresh
         journal.seal_after journal.min_free jobs.timeout jobs.retention webhooks.pauses webhooks.seconds
         webhooks.lookup_timeout webhooks.connect_timeout webhooks.send_timeout webhooks.log_every""",
     "above 0.5 0": """connections.write_timeout connections.keep_alive rates.key rates.tenant
@@ -77,7 +77,7 @@ def test_every_setting_is_plain_or_in_exactly_one_group() -> None:
     classes = {table: type(getattr(Configuration(), table)) for table in TABLES}
     assert [cls.__name__ for cls in classes.values()] == [table.capitalize() for table in TABLES]
     fields = [f"{table}.{field}" for table, cls in classes.items() for field in cls.__struct_fields__]
-    assert len(fields) == len(set(fields)) == 73
+    assert len(fields) == len(set(fields)) == 72
     assert set(SETTINGS) == {*PLAIN, *fields}
     settings = Settings(proxy=Proxy(actor_header="x"), rates=Rates(tenant=2.0))
     assert (settings.proxy.actor_header, settings.rates.tenant, settings.requests) == ("x", 2.0, Requests())
@@ -112,7 +112,7 @@ def test_every_number_has_its_bounds() -> None:
 
 
 def test_every_former_name_says_the_new_one(tmp_path: Path) -> None:
-    assert len(FORMER_NAMES) == len(set(FORMER_NAMES.values())) == 55
+    assert len(FORMER_NAMES) == len(set(FORMER_NAMES.values())) == 54
     in_groups = {name for name, setting in SETTINGS.items() if setting.group not in ("", "webhooks")}
     assert set(FORMER_NAMES.values()) == in_groups
     assert FORMER_NAMES.keys().isdisjoint({*SETTINGS, *GROUPS})
@@ -303,7 +303,7 @@ def test_serve_lists_every_setting_and_refuses_a_bad_one(tmp_path: Path) -> None
     assert [line for line in everything.splitlines() if line.startswith("[")] == heads
     flags = [line.split()[0] for line in plain.splitlines() if line.startswith("  --")]
     assert [one.name for one in SETTINGS.values() if one.flag in flags] == list(PLAIN)
-    assert plain.endswith("\n\n73 more in 12 groups: holdkit serve --help-all, docs/operating.md\n")
+    assert plain.endswith("\n\n72 more in 12 groups: holdkit serve --help-all, docs/operating.md\n")
     assert "more in" not in everything
     refused = run("serve", f"sqlite:///{tmp_path}/holds.db", "--requests-max-body", "none", code=2)
     assert "--requests-max-body = 'none'" in refused.err

@@ -121,7 +121,7 @@ async def scene(
     delivery = Webhooks(pauses=(), allowed=frozenset(["127.0.0.1"]), state=str(place.folder / "cursors"))
     archive = str(place.folder / "archive") if place.archives else None
     settings = Settings(
-        upkeep=Upkeep(key_refresh=1, sweep_every=0, rollup_every=3_600.0),
+        upkeep=Upkeep(key_refresh=1, sweep_every=0),
         webhooks=delivery,
         journal=Journal(audit_refusals=True, archive=archive),
     )
@@ -198,7 +198,6 @@ async def live(here: InProcessApp, night: str) -> None:
     for op, more in (("too much", {"quantity": 9}), ("too many", {"quantity": 4})):
         refused = await call("POST", "/v1/holds", {**asked, **more}, op=f"{op} {night}")
         assert refused.status_code == 409, refused.text
-    assert here.running.rollups is not None
     await here.running.rollups.round()
 
 

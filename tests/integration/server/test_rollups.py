@@ -1,165 +1,76 @@
-"""Roll-ups: what happened per pool and per server, over time, on every engine."""
+"""Statistics over time: what happened per pool and per server, on every engine."""
 
 from __future__ import annotations
 
 import random
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 import holdkit
 from holdkit.core.model import SECOND
-from holdkit.server import journal_counter
-from holdkit.server import rollups as rollups_module
+from holdkit.server.handlers import history
 from holdkit.server.rollups import until_next
 from tests.conftest import Migrated
-from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
-
-OFTEN = replace(QUICK, upkeep=replace(QUICK.upkeep, rollup_every=3_600.0))
-"""The test asks for each round itself."""
+from tests.support.rollups import FIVE_MINUTES, make_traffic, pool_history, round_of, summed
+from tests.support.servers import NOON, QUICK, in_process_app
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Any, migrated: Migrated) -> str:
+def url(request: pytest.FixtureRequest, tmp_path: Path, migrated: Migrated) -> str:
     places = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
     return places[request.param] if request.param in places else migrated()
 
 
-async def round_of(app: InProcessApp) -> None:
-    assert app.running.rollups is not None
-    await app.running.rollups.round()
-
-
-async def pool_history(app: InProcessApp, *pools: str, window: str = "15m", **more: Any) -> dict[str, Any]:
-    answer = await app.call("POST", "/v1/stats/pools", {"pools": list(pools), "window": window}, **more)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
-
-
-async def make_traffic(app: InProcessApp) -> None:
-    """Of a pool of 3: two are held, one of them confirmed, and two requests are refused."""
-    await app.call("POST", "/v1/pools", {"id": "gpu", "total": 3})
-    first = (await app.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 600}, op="a")).json()
-    await app.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 600}, op="b")
-    await app.call("POST", f"/v1/holds/{first['id']}/confirm", {"token": first["token"]}, op="c")
-    refused = await app.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 2, "ttl": 60}, op="d")
-    assert refused.json()["reason"] == "insufficient_capacity"
-    command = {"type": "hold", "pool": "gpu", "quantity": 5, "ttl": 60, "op": "e"}
-    await app.call("POST", "/v1/batch", {"commands": [command]})
-    await app.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 2, "ttl": 60}, op="d")  # the same refusal again
-
-
-def summed(pool: dict[str, Any], name: str) -> int:
-    return sum(value for value in pool[name] if value is not None)
-
-
 @pytest.mark.anyio
 async def test_a_pool_is_counted_once_whatever_happens_in_between(url: str) -> None:
-    async with in_process_app(url, settings=OFTEN) as app:
+    async with in_process_app(url) as app:
         await make_traffic(app)
         for _ in range(3):
             await round_of(app)
-        assert app.running.rollups is not None
-        app.running.rollups._journal._follower = None  # as if another writer had been there
+        assert app.running.rollups._journal is not None
+        app.running.rollups._journal._follower = None  # as if reading had failed
         await round_of(app)
-        told = await pool_history(app, "gpu", "nothing")
-        gpu, nothing = told["pools"]
-        assert (told["step"], told["recording"]) == (10, True)
-        assert (gpu["total"][-1], gpu["held"][-1], gpu["consumed"][-1], max(gpu["peak"][-1:])) == (3, 1, 1, 2)
-        assert (summed(gpu, "granted"), summed(gpu, "granted_units"), summed(gpu, "confirmed_units")) == (2, 2, 1)
-        assert (summed(gpu, "refused"), summed(gpu, "refused_units")) == (2, 7)
-        assert gpu["reasons"] == {"insufficient_capacity": 2}
-        assert gpu["held"][0] is None, "nothing is known of the time before"
-        assert set(nothing["total"]) == {None}
-        assert len(gpu["held"]) == len(told["at"]) == 90
+        for window, step, points in (("15m", 10, 90), ("24h", 300, 288)):
+            told = await pool_history(app, "gpu", "nothing", window=window)
+            gpu, nothing = told["pools"]
+            assert (told["step"], told["recording"]) == (step, True)
+            assert (gpu["total"][-1], gpu["held"][-1], gpu["consumed"][-1], max(gpu["peak"][-1:])) == (3, 1, 1, 2)
+            assert (summed(gpu, "granted"), summed(gpu, "granted_units"), summed(gpu, "confirmed_units")) == (2, 2, 1)
+            assert (summed(gpu, "refused"), summed(gpu, "refused_units")) == (2, 7)
+            assert gpu["reasons"] == {"insufficient_capacity": 2}
+            assert gpu["held"][0] is None, "nothing is known of the time before"
+            assert set(nothing["total"]) == {None}
+            assert len(gpu["held"]) == len(told["at"]) == points
 
 
 @pytest.mark.anyio
-async def test_a_second_server_adds_its_refusals_and_counts_no_entry_again(tmp_path: Any) -> None:
-    url = f"sqlite:///{tmp_path}/holds.db"
-    async with in_process_app(url, settings=OFTEN) as one, in_process_app(url, settings=OFTEN) as two:
+async def test_each_server_has_its_own_refusals_and_all_have_what_the_journal_says(url: str) -> None:
+    if url.startswith("memory"):
+        pytest.skip("one process only")
+    async with in_process_app(url) as one, in_process_app(url) as two:
+        await round_of(one, two)
         await make_traffic(one)
         await round_of(one)
         refused = await two.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 3, "ttl": 60}, op="f")
         assert refused.status_code == 409
         await round_of(two)
-        [gpu] = (await pool_history(two, "gpu"))["pools"]
-        assert (summed(gpu, "granted"), summed(gpu, "refused"), summed(gpu, "refused_units")) == (2, 3, 10)
+        for window in ("15m", "24h"):
+            for app, refusals, units in ((one, 2, 7), (two, 1, 3)):
+                [gpu] = (await pool_history(app, "gpu", window=window))["pools"]
+                assert (summed(gpu, "granted"), summed(gpu, "refused"), summed(gpu, "refused_units")) == (
+                    2,
+                    refusals,
+                    units,
+                )
 
 
 @pytest.mark.anyio
-async def test_a_writer_that_died_is_replaced_after_its_lease_and_counts_nothing_again(tmp_path: Any) -> None:
+async def test_what_was_not_recorded_is_null_and_what_did_not_change_goes_on(tmp_path: Path) -> None:
     now = NOON
-    url = f"sqlite:///{tmp_path}/holds.db"
-
-    def holder(app: InProcessApp) -> str:
-        assert app.running.rollups is not None
-        return msgspec.json.decode(app.running.rollups.store.load_position().body, type=journal_counter.Head).holder
-
-    async with (
-        in_process_app(url, settings=OFTEN, clock=lambda: now) as one,
-        in_process_app(url, settings=OFTEN, clock=lambda: now) as two,
-    ):
-        await make_traffic(one)
-        await round_of(one)
-        first = holder(one)
-        for n in range(2):  # `one` records nothing more, as if it had been killed
-            now += 10 * SECOND
-            await two.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 60}, op=f"late{n}")
-            await round_of(two)
-            assert holder(two) == first, "the lease is not over"
-        now += 51 * SECOND
-        await round_of(two)
-        assert holder(two) != first
-        await round_of(one)  # it was not dead: it finds another holder, and leaves the journal to that one
-        [gpu] = (await pool_history(two, "gpu"))["pools"]
-        assert (summed(gpu, "granted"), summed(gpu, "granted_units"), summed(gpu, "refused")) == (3, 3, 3)
-        now -= 3_600 * SECOND  # a clock that was set back ends the lease too
-        await two.call("POST", "/v1/pools", {"id": "tpu", "total": 3})
-        await round_of(one)
-        assert holder(one) == first
-
-
-@pytest.mark.anyio
-async def test_after_a_jump_of_the_clock_nothing_is_removed_and_nothing_is_replaced(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now, moment = NOON, 0.0
-    monkeypatch.setattr(rollups_module, "steady", lambda: moment)
-    url = f"sqlite:///{tmp_path}/holds.db"
-    async with in_process_app(url, settings=OFTEN, clock=lambda: now) as app:
-        assert app.running.rollups is not None
-        store = app.running.rollups.store
-
-        async def live(seconds: int, clock: int) -> int:
-            """So many seconds pass, and the clock moves by others; returns how many rows of the first interval are left."""
-            nonlocal now, moment
-            moment, now = moment + seconds, now + clock * SECOND
-            await round_of(app)
-            return len(store.load(10, "", "gpu", NOON, NOON + 1, 9))
-
-        await make_traffic(app)
-        year = 366 * 86_400
-        assert await live(0, 0) == 2
-        assert await live(10, year) == 2, "set ahead by mistake"
-        assert await live(3_590, 3_590) == 2
-        assert await live(10, -year - 3_590) == 2, "set right again"
-        await app.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 2, "ttl": 60}, op="g")
-        assert await live(0, 0) == 3, "a row beside the one that was stored before"
-        [gpu] = (await pool_history(app, "gpu"))["pools"]
-        assert (summed(gpu, "granted"), summed(gpu, "refused")) == (2, 3)
-        assert await live(3_500, 7 * 3_600) == 3, "another jump"
-        assert await live(3_700, 3_700) == 0, "what is old by a clock that goes as it should is removed"
-
-
-@pytest.mark.anyio
-async def test_what_was_not_recorded_is_null_and_what_did_not_change_goes_on(tmp_path: Any) -> None:
-    now = NOON
-    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=OFTEN, clock=lambda: now) as app:
+    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", clock=lambda: now) as app:
         await make_traffic(app)
         await round_of(app)
         now += 10 * SECOND
@@ -176,9 +87,9 @@ async def test_what_was_not_recorded_is_null_and_what_did_not_change_goes_on(tmp
 
 
 @pytest.mark.anyio
-async def test_a_removed_pool_ends_and_begins_anew(tmp_path: Any) -> None:
+async def test_a_removed_pool_ends_and_begins_anew(tmp_path: Path) -> None:
     now = NOON
-    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=OFTEN, clock=lambda: now) as app:
+    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", clock=lambda: now) as app:
         await app.call("POST", "/v1/pools", {"id": "gpu", "total": 3})
         await round_of(app)
         now += 10 * SECOND
@@ -194,25 +105,40 @@ async def test_a_removed_pool_ends_and_begins_anew(tmp_path: Any) -> None:
 
 
 @pytest.mark.anyio
-async def test_more_pools_than_series_are_summed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_counter, "MAX_SERIES", 2)
-    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=OFTEN, clock=lambda: NOON) as app:
-        for name in ("a", "b", "c", "d"):
+async def test_a_pool_does_not_end_with_a_pool_below_it(tmp_path: Path) -> None:
+    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", clock=lambda: NOON) as app:
+        for name in ("hall", "hall//north"):
             await app.call("POST", "/v1/pools", {"id": name, "total": 3})
-            await app.call("POST", "/v1/holds", {"pool": name, "ttl": 600}, op=name)
+        await app.call("DELETE", "/v1/pools/hall%2F%2Fnorth")
         await round_of(app)
-        told = (await pool_history(app, "a", "b", "c", "d", "~rest"))["pools"]
-        assert [pool["held"][-1] for pool in told] == [1, 1, None, None, None]
-        assert [summed(pool, "granted") for pool in told] == [1, 1, 0, 0, 2]
+        for window in ("15m", "24h"):
+            hall, north = (await pool_history(app, "hall", "hall//north", window=window))["pools"]
+            assert (hall["total"][-1], north["total"][-1]) == (3, None)
 
 
 @pytest.mark.anyio
-async def test_a_window_has_few_points_and_bounds(tmp_path: Any) -> None:
-    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=OFTEN) as app:
-        steps = {"15m": (10, 90), "1h": (10, 360), "24h": (300, 288), "7d": (3_600, 168), "365d": (79_200, 399)}
+async def test_what_is_held_below_counts_once_above(tmp_path: Path) -> None:
+    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", clock=lambda: NOON) as app:
+        for name in ("hall", "hall//north", "hall//south"):
+            await app.call("POST", "/v1/pools", {"id": name, "total": 9})
+        for op, legs in (("a", ["hall//north"]), ("b", ["hall//north", "hall//south"])):
+            asked = {"legs": [{"pool": pool, "quantity": 2} for pool in legs], "ttl": 600}
+            assert (await app.call("POST", "/v1/holds", asked, op=op)).status_code == 201
+        await round_of(app)
+        for window in ("15m", "24h"):
+            found = (await pool_history(app, "hall", "hall//north", "hall//south", window=window))["pools"]
+            assert [(pool["held"][-1], summed(pool, "granted_units")) for pool in found] == [(6, 6), (4, 4), (2, 2)]
+
+
+@pytest.mark.anyio
+async def test_a_window_has_few_points_and_bounds(tmp_path: Path) -> None:
+    async with in_process_app(f"sqlite:///{tmp_path}/holds.db") as app:
+        steps = {"15m": (10, 90), "1h": (10, 360), "24h": (300, 288), "7d": (1_800, 336), "365d": (78_900, 400)}
         for window, (step, points) in steps.items():
             told = await pool_history(app, "gpu", window=window)
             assert (told["step"], len(told["at"])) == (step, points), window
+            told = (await app.call("GET", f"/v1/stats/history?window={window}")).json()
+            assert (told["step"], len(told["at"]), len(told["requests"])) == (step, points, points), window
         for window in ("0s", "400d", "soon"):
             answer = await app.call("POST", "/v1/stats/pools", {"pools": ["gpu"], "window": window})
             assert answer.status_code == 400, window
@@ -220,8 +146,26 @@ async def test_a_window_has_few_points_and_bounds(tmp_path: Any) -> None:
 
 
 @pytest.mark.anyio
-async def test_tenants_and_limited_keys_see_their_own_pools(tmp_path: Any) -> None:
-    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=OFTEN) as app:
+async def test_more_rows_than_an_answer_reads_are_unknown_and_the_newest_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = NOON
+    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", clock=lambda: now) as app:
+        await app.call("POST", "/v1/pools", {"id": "gpu", "total": 30})
+        for turn in range(6):
+            await app.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 6_000}, op=f"{turn}")
+            await round_of(app)
+            now += FIVE_MINUTES
+        monkeypatch.setattr(history, "MAX_ROWS", 3)
+        [gpu] = (await pool_history(app, "gpu", window="24h"))["pools"]
+        assert gpu["granted"][-8:] == [None, None, None, None, 1, 1, 1, None]
+        assert gpu["held"][-8:] == [None, None, None, None, 4, 5, 6, None]
+        assert (await pool_history(app, "gpu", "cpu", window="24h"))["pools"][0]["granted"][-3:] == [None, 1, None]
+
+
+@pytest.mark.anyio
+async def test_tenants_and_limited_keys_see_their_own_pools(tmp_path: Path) -> None:
+    async with in_process_app(f"sqlite:///{tmp_path}/holds.db") as app:
         await make_traffic(app)
         await round_of(app)
         [other] = (await pool_history(app, "gpu", tenant="acme"))["pools"]
@@ -233,11 +177,12 @@ async def test_tenants_and_limited_keys_see_their_own_pools(tmp_path: Any) -> No
 
 
 @pytest.mark.anyio
-async def test_a_journaled_refusal_is_counted_once_whoever_was_refused(tmp_path: Any) -> None:
+async def test_a_journaled_refusal_is_counted_once_whoever_was_refused(tmp_path: Path) -> None:
     """Two servers, of which one journals its refusals, and a process that embeds Holdkit and does."""
     url = f"sqlite:///{tmp_path}/holds.db"
-    audited = replace(OFTEN, journal=replace(OFTEN.journal, audit_refusals=True))
-    async with in_process_app(url, settings=audited) as one, in_process_app(url, settings=OFTEN) as two:
+    audited = replace(QUICK, journal=replace(QUICK.journal, audit_refusals=True))
+    async with in_process_app(url, settings=audited) as one, in_process_app(url) as two:
+        await round_of(one, two)
         await make_traffic(one)
         told = (await one.call("GET", "/v1/journal?action=command.refused&order=newest")).json()["items"]
         assert [(entry["subject"], entry["op"], entry["refused"]["reason"]) for entry in told] == [
@@ -256,7 +201,7 @@ async def test_a_journaled_refusal_is_counted_once_whoever_was_refused(tmp_path:
 
 
 @pytest.mark.anyio
-async def test_embedded_changes_are_counted_at_their_time(tmp_path: Any) -> None:
+async def test_embedded_changes_are_counted_at_their_time(tmp_path: Path) -> None:
     """A process that embeds Holdkit writes while no server runs: its changes are there, its refusals are not."""
     url = f"sqlite:///{tmp_path}/holds.db"
     with holdkit.connect(url, clock=lambda: NOON) as hk:
@@ -264,21 +209,20 @@ async def test_embedded_changes_are_counted_at_their_time(tmp_path: Any) -> None
         hk.hold("gpu", 1, ttl="1h")
         with pytest.raises(holdkit.InsufficientCapacity):
             hk.hold("gpu", 1, ttl="1h")
-    async with in_process_app(url, settings=OFTEN, clock=lambda: NOON + 60 * SECOND) as app:
+    async with in_process_app(url, clock=lambda: NOON + 60 * SECOND) as app:
         await round_of(app)
         [gpu] = (await pool_history(app, "gpu"))["pools"]
         assert gpu["held"][-7:] == [1, None, None, None, None, None, 1]
         assert summed(gpu, "refused") == 0
 
 
-@pytest.mark.parametrize("every", [0.2, 3.0, 7.0, 10.0])
-def test_rounds_that_take_their_time_leave_out_no_interval(every: float) -> None:
+def test_rounds_that_take_their_time_leave_out_no_interval() -> None:
     """Otherwise a plot has a gap now and then, although the server was there."""
     dice, shortest = random.Random(1), 10 * SECOND
     for _ in range(20):
-        phase, now = dice.random() * every / 2, dice.randrange(10**15)
+        phase, now = dice.random() * 5, dice.randrange(10**15)
         seen = []
         for _ in range(1_000):
             seen.append(now // shortest)
-            now += round(until_next(now, every, phase) * SECOND + dice.uniform(-0.001, every / 3) * SECOND)
+            now += round(until_next(now, phase) * SECOND + dice.uniform(-0.001, 10 / 3) * SECOND)
         assert {later - one for one, later in pairwise(seen)} <= {0, 1}

@@ -1,5 +1,5 @@
 """Reads over HTTP that search: everything that has a name, holds, the journal in both directions, the names of entities and accounts;
-and the history of pools and of the server, from the roll-ups."""
+and the history of pools and of the server."""
 
 from __future__ import annotations
 

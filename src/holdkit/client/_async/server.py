@@ -48,11 +48,11 @@ class AsyncRemoteServer(AsyncRemoteCalls):
         return await self._pages("list_budgets", limit=limit, after=after)
 
     async def pool_histories(self, pools: Iterable[str], *, window: Ttl = "1h") -> PoolHistories:
-        """Use, grants and refusals of up to 100 pools over time, from the server's roll-ups. None stands for a time without data."""
+        """Use, grants and refusals of up to 100 pools over time, as the server has counted them. None stands for a time without data."""
         return await self._do("pool_histories", pools=list(pools), window=_window(window))
 
     async def server_history(self, *, window: Ttl = "1h") -> ServerHistory:
-        """Requests, latencies, queue and errors of all servers of the database over time: for keys of the default tenant."""
+        """Requests, latencies, queue and errors of this server over time: for keys of the default tenant."""
         return await self._do("server_history", window=_window(window))
 
 

@@ -186,7 +186,7 @@ ONE_SERVER_ONLY: Final = frozenset(
         "move_rollup_position",
         "store_rollups",
         "load_rollups",
-        "load_last_rollup",
+        "load_rollup_interval",
         "prune_rollups",
         "drop_rollups",
         # archiving, which is refused there too

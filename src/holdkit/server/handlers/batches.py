@@ -46,11 +46,10 @@ async def batch(request: Request) -> Answer:
     first = outcomes[0]
     if isinstance(first, errors.OperationConflict) and first.subject == key:
         raise first  # commands have derived ids: the conflict is that of the whole batch
-    rollups = request.running.rollups
-    if rollups is not None:
-        for one, asked in zip(outcomes, prepared, strict=True):
-            if isinstance(one, errors.Refused):
-                rollups.refused(request.caller.tenant, one, [leg.pool for leg in getattr(asked, "legs", ())])
+    for one, asked in zip(outcomes, prepared, strict=True):
+        if isinstance(one, errors.Refused):
+            legs = getattr(asked, "legs", ())
+            request.running.rollups.refused(request.caller.tenant, one, [leg.pool for leg in legs])
     slot = request.running.clock()
     now = at(slot)
     named = [one for one, asked in zip(outcomes, prepared, strict=True) if asked.names != "legs"]

@@ -1,39 +1,55 @@
-"""History: pools and servers over time, from the roll-ups.
+"""History: pools and this server over time.
 
-An interval has data if somebody was recording in it (a server's own row says so) or if it has a row of the pool. A pool that
-did not change keeps its counters while somebody was recording; where nobody was, they are not drawn. Where the tenant's other
-pools were summed into one series, a pool without a row may be among them: its counters are not known from there on, until it
-has a row again.
+A pool that did not change keeps its counters where somebody was recording; elsewhere they are not known, unless it changed. Where a
+tenant's other pools were summed into one series, a pool without a row may be among them: its counters are not known from there on,
+until it has a row again. Refusals are those that this process has counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
 from ...core.model import SECOND, Slot
 from ...core.validation import invalid
-from ...engines.rollups import RollupRow, RollupStore
+from ...engines.rollups import RECORDED, RollupStore
 from ...kernel.arguments import span
 from ...wire.fields import Time, at
 from ...wire.history import PoolHistories, PoolHistory, PoolHistoryBody, ServerHistory, ServerHistoryQuery
-from ..metrics import BUCKETS
+from ..metrics import quantile
 from ..request import Answer, Request, answer
-from ..rollup_counts import REST, SERVER, STEPS, PoolCounts, ServerCounts, decode_pool, decode_server, floor
+from ..rollup_counts import (
+    MAX_INTERVALS,
+    RECENT_STEP,
+    REST,
+    STEP,
+    PoolCounts,
+    Recent,
+    Refusals,
+    ServerCounts,
+    decode_pool,
+    floor,
+)
+from ..rollups import SELF, Rollups
 
 MAX_POINTS: Final = 400
-MAX_ROWS: Final = 20_000
-"""Rows of one series that one request reads."""
-FLOWS: Final = ("granted", "granted_units", "confirmed_units", "released_units", "expired_units", "refused_units")
+MAX_ROWS: Final = MAX_INTERVALS
+"""Of all pools that one request names: a year of one pool, about a week of fifty."""
+FLOWS: Final = ("granted", "granted_units", "confirmed_units", "released_units", "expired_units")
+
+
+V = TypeVar("V")
+C = TypeVar("C", PoolCounts, Refusals, ServerCounts)
 
 
 class Window(Struct, frozen=True):
     """The intervals of an answer."""
 
     step: int
-    """Of the stored rows, in seconds."""
+    """Of the counts, in seconds."""
     times: int
     """How many of them are one interval of the answer."""
     since: Slot
@@ -49,18 +65,30 @@ class Window(Struct, frozen=True):
         """When each interval begins."""
         return list(range(self.since, self.until, self.length))
 
-    def index(self, row: RollupRow) -> int:
-        """The interval of a row."""
-        return (row.at - self.since) // self.length
+    def index(self, slot: Slot) -> int:
+        """The interval of a slot."""
+        return (slot - self.since) // self.length
+
+    def indexes(self, slots: Iterable[Slot], since: Slot = 0) -> set[int]:
+        """The intervals of those slots that are not before `since`."""
+        return {self.index(slot) for slot in slots if slot >= since}
+
+    def sums(self, counts: Mapping[Slot, C], empty: Callable[[], C]) -> dict[int, C]:
+        """Add up counts by the interval of the answer."""
+        intervals = dict[int, C]()
+        for slot in sorted(counts):
+            intervals.setdefault(self.index(slot), empty()).add(counts[slot])
+        return intervals
 
 
-def window_of(asked: Slot, now: Slot) -> Window:
-    """The finest intervals that are still kept and are not too many points. The one that runs now is the last."""
-    longest = max(STEPS.values())
+def window_of(asked: Slot, now: Slot, *, in_memory: bool) -> Window:
+    """The finest intervals that are not too many points; those of ten seconds are in the memory of a server. The one that runs now
+    is the last."""
+    longest = MAX_INTERVALS * STEP
     if not 0 < asked <= longest * SECOND:
         raise invalid("window", "window_out_of_range", f"must be between 1 s and {longest // 86_400} days")
     seconds = -(-asked // SECOND)
-    step = next((one for one, kept in STEPS.items() if seconds <= kept and seconds <= one * MAX_POINTS), max(STEPS))
+    step = RECENT_STEP if in_memory and seconds <= RECENT_STEP * MAX_POINTS else STEP
     times = -(-seconds // (step * MAX_POINTS))
     length = step * times
     until = floor(now, length) + length * SECOND
@@ -72,121 +100,120 @@ async def pool_histories(request: Request) -> Answer:
     body: PoolHistoryBody = request.body
     if not body.pools:
         raise invalid("pools", "pools_missing", "name at least one pool")
-    store, executor = _store(request), request.kernel._executor
-    window = window_of(span(body.window, "window"), executor.now())
+    rollups, executor = request.running.rollups, request.kernel._executor
+    window = window_of(span(body.window, "window"), executor.now(), in_memory=True)
+    tenant, now = request.caller.tenant, request.now()
     return answer(
-        await executor.run_blocking(
-            lambda: pools_over_time(store, window, request.caller.tenant, body.pools, request.now())
-        )
+        await executor.run_blocking(lambda: pools_over_time(rollups.store, rollups, window, tenant, body.pools, now))
     )
-
-
-def _store(request: Request) -> RollupStore | None:
-    rollups = request.running.rollups
-    return None if rollups is None else rollups.store
 
 
 def pools_over_time(
-    store: RollupStore | None, window: Window, tenant: str, pools: Sequence[str], now: Time
+    store: RollupStore | None, memory: Rollups | None, window: Window, tenant: str, pools: Sequence[str], now: Time
 ) -> PoolHistories:
-    """Pools over time, as a document; without a store, nobody is recording."""
+    """Pools over time, as a document. Without a store nobody is recording; without a server no refusals are known."""
+    names = list(dict.fromkeys(pools))
+    reader = None if store is None else _PoolReader(store, memory, window, tenant, len(names))
     return PoolHistories(
         step=window.length // SECOND,
         at=[at(start) for start in window.starts],
-        pools=[] if store is None else histories(store, window, tenant, list(dict.fromkeys(pools))),
+        pools=[] if reader is None else [reader.history(name) for name in names],
         recording=store is not None,
         server_time=now,
     )
 
 
-def histories(store: RollupStore, window: Window, tenant: str, pools: Sequence[str]) -> list[PoolHistory]:
-    """Read these pools, one after the other, with what they share read once."""
-    recorded = {window.index(row) for row in _rows(store, window, "", SERVER)}
-    summed = {window.index(row) for row in _rows(store, window, tenant, REST) if not row.source}
-    return [_history(store, window, tenant, pool, recorded, summed) for pool in pools]
+class _PoolReader:
+    """Reads pools of one tenant over one window. What they share is read once."""
 
+    def __init__(
+        self, store: RollupStore, memory: Rollups | None, window: Window, tenant: str, pool_count: int
+    ) -> None:
+        self._store, self._window, self._tenant = store, window, tenant
+        self._max_rows = MAX_ROWS // pool_count
+        self._refusals = Recent(Refusals) if memory is None else memory.refusals
+        served = {} if memory is None else memory.requests.between(SELF, window.since, window.until)
+        self._refusals_known = window.indexes(served, self._refusals.known_from(tenant))
+        self._in_memory = memory.pools if memory is not None and window.step == RECENT_STEP else None
+        if self._in_memory is None:
+            self._recorded = window.indexes(self._rows("", RECORDED))
+            self._summed = window.indexes(self._rows(tenant, REST))
+        else:
+            self._recorded, self._summed = window.indexes(served, self._in_memory.known_from(tenant)), set()
 
-def _history(
-    store: RollupStore, window: Window, tenant: str, pool: str, recorded: set[int], summed: set[int]
-) -> PoolHistory:
-    intervals: dict[int, PoolCounts] = {}
-    reasons: dict[str, int] = {}
-    for row in _rows(store, window, tenant, pool):
-        counts = decode_pool(row.body)
-        intervals.setdefault(window.index(row), PoolCounts()).add(counts)
-        for reason, count in counts.refused.items():
-            reasons[reason] = reasons.get(reason, 0) + count
-    last = _before(store, window, tenant, pool)
-    columns: dict[str, list[Any]] = {name: [] for name in ("total", "held", "consumed", "peak", "refused", *FLOWS)}
-    for index in range(len(window.starts)):
-        here = intervals.get(index)
-        known = here is not None or index in recorded
-        if here is not None and here.slot:
-            last = here
-        elif index in summed:
-            last = None
-        state = last if known and last is not None else None
-        columns["total"].append(state and state.total)
-        columns["held"].append(state and state.held)
-        columns["consumed"].append(state and state.consumed)
-        columns["peak"].append(state and (here.peak if here is not None and here.slot else state.held + state.consumed))
-        if last is not None and last.gone:
-            last = None
-        counted = (here or PoolCounts()) if known else None
-        columns["refused"].append(None if counted is None else sum(counted.refused.values()))
-        for name in FLOWS:
-            columns[name].append(None if counted is None else getattr(counted, name))
-    return PoolHistory(pool=pool, reasons=dict(sorted(reasons.items())), **columns)
+    def _rows(self, tenant: str, series: str) -> dict[Slot, PoolCounts]:
+        rows = self._store.load(tenant, series, self._window.since, self._window.until, self._max_rows)
+        return {row.at: decode_pool(row.body) for row in reversed(rows)}
 
+    def history(self, pool: str) -> PoolHistory:
+        """One pool."""
+        found = self._refusals.between((self._tenant, pool), self._window.since, self._window.until)
+        refused, total = self._window.sums(found, Refusals), Refusals()
+        for refusals in refused.values():
+            total.add(refusals)
+        columns = self._counters(pool)
+        for index in range(len(self._window.starts)):
+            known = index in refused or index in self._refusals_known
+            refusals = refused.get(index, Refusals())
+            columns["refused"].append(sum(refusals.reasons.values()) if known else None)
+            columns["refused_units"].append(refusals.units if known else None)
+        return PoolHistory(pool=pool, reasons=dict(sorted(total.reasons.items())), **columns)
 
-def _rows(store: RollupStore, window: Window, tenant: str, series: str) -> list[RollupRow]:
-    return store.load(window.step, tenant, series, window.since, window.until, MAX_ROWS)
-
-
-def _before(store: RollupStore, window: Window, tenant: str, pool: str) -> PoolCounts | None:
-    """The counters before the window. A pool whose last change is older than short intervals are kept is found in longer ones."""
-    for step in STEPS:
-        if step >= window.step:
-            row = store.load_last(step, tenant, pool, window.since - step * SECOND + 1)
-            if row is not None:
-                counts = decode_pool(row.body)
-                return counts if counts.slot and not counts.gone else None
-    return None
+    def _counters(self, pool: str) -> dict[str, list[int | None]]:
+        """What the journal says of a pool, by field."""
+        series = self._tenant, pool
+        if self._in_memory is None:
+            found = self._rows(*series)
+        else:
+            found = self._in_memory.between(series, self._window.since, self._window.until)
+        oldest = self._window.index(min(found)) if len(found) == self._max_rows else 0
+        """There may be rows before it that were not read."""
+        if found:
+            state = found[min(found)].before
+        else:
+            rows = self._store.load(*series, 0, self._window.until, 1)
+            state = decode_pool(rows[0].body).end if rows else None
+        columns: dict[str, list[int | None]] = defaultdict(list)
+        intervals = self._window.sums(found, PoolCounts)
+        for index in range(len(self._window.starts)):
+            here = intervals.get(index)
+            if here is not None:
+                state = here.end
+            elif index in self._summed:
+                state = None
+            known = here is not None or (index in self._recorded and index >= oldest)
+            total, held, consumed = state if known and state is not None else (None, None, None)
+            columns["total"].append(total)
+            columns["held"].append(held)
+            columns["consumed"].append(consumed)
+            used = None if held is None or consumed is None else held + consumed
+            columns["peak"].append(used if used is None or here is None else here.peak)
+            for name in FLOWS:
+                columns[name].append(getattr(here or PoolCounts(), name) if known else None)
+        return columns
 
 
 async def server_history(request: Request) -> Answer:
-    """All servers of the database over time."""
+    """This server over time."""
     query: ServerHistoryQuery = request.query
-    store, executor = _store(request), request.kernel._executor
-    window = window_of(span(query.window, "window"), executor.now())
-    return answer(await executor.run_blocking(lambda: servers_over_time(store, window, request.now())))
+    window = window_of(span(query.window, "window"), request.kernel._executor.now(), in_memory=True)
+    found = request.running.rollups.requests.between(SELF, window.since, window.until)
+    intervals = window.sums(found, ServerCounts)
 
+    def column(value: Callable[[ServerCounts], V | None]) -> list[V | None]:
+        return [value(intervals[index]) if index in intervals else None for index in range(len(window.starts))]
 
-def servers_over_time(store: RollupStore | None, window: Window, now: Time) -> ServerHistory:
-    """All servers of the database over time, as a document."""
-    intervals: dict[int, ServerCounts] = {}
-    for row in [] if store is None else _rows(store, window, "", SERVER):
-        intervals.setdefault(window.index(row), ServerCounts()).add(decode_server(row.body))
-    each = [intervals.get(index) for index in range(len(window.starts))]
-    return ServerHistory(
-        step=window.length // SECOND,
-        at=[at(start) for start in window.starts],
-        requests=[None if one is None else one.requests for one in each],
-        errors=[None if one is None else one.errors for one in each],
-        queue=[None if one is None else one.queue for one in each],
-        p50=[None if one is None else quantile(one.latencies, 0.5) for one in each],
-        p90=[None if one is None else quantile(one.latencies, 0.9) for one in each],
-        p99=[None if one is None else quantile(one.latencies, 0.99) for one in each],
-        recording=store is not None,
-        server_time=now,
+    return answer(
+        ServerHistory(
+            step=window.length // SECOND,
+            at=[at(start) for start in window.starts],
+            requests=column(lambda counts: counts.requests),
+            errors=column(lambda counts: counts.errors),
+            queue=column(lambda counts: counts.queue),
+            p50=column(lambda counts: quantile(counts.latencies, 0.5)),
+            p90=column(lambda counts: quantile(counts.latencies, 0.9)),
+            p99=column(lambda counts: quantile(counts.latencies, 0.99)),
+            recording=True,
+            server_time=request.now(),
+        )
     )
-
-
-def quantile(counts: Sequence[int], part: float) -> float | None:
-    """The upper bound of the bucket that contains a quantile; None without answers."""
-    wanted, reached = part * sum(counts), 0
-    for bound, count in zip((*BUCKETS, 60.0), counts, strict=False):
-        reached += count
-        if count and reached >= wanted:
-            return bound
-    return None

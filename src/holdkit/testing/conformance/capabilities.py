@@ -15,7 +15,7 @@ from ...core.lanes import lane_of_pool
 from ...core.outcomes import Done
 from ...core.reading import FindPool
 from ...engines.port import Lent, NeedsThread
-from ...engines.rollups import RollupPosition, RollupRow
+from ...engines.rollups import RECORDED, RollupPosition, RollupRow
 from ...errors import InvalidRequest
 from ...kernel.seal_check import verify_seals
 from ...kernel.seals import Sealer
@@ -195,29 +195,29 @@ def keeps_statistics(harness: Harness) -> None:
     if store is None:
         return
     start = harness.now
-    row = RollupRow(10, "", "a", start, "", "{}")
+    row = RollupRow("", "a", start, "[]")
     require_equal(store.load_position(), RollupPosition(), "the position of a store that was never written")
     require(store.store([row], RollupPosition(0, "first")), "the first position was not stored")
-    late = replace(row, body='{"granted":9}')
-    require(not store.store([late], RollupPosition(0, "late")), "a position was moved twice from the same version")
+    replaced = replace(row, body="[9]")
+    require(not store.store([replaced], RollupPosition(0, "late")), "a position was moved twice from the same version")
     require_equal(store.load_position(), RollupPosition(1, "first"), "the position after one writer was overtaken")
-    require_equal(store.load(10, "", "a", start, start + 1, 9), [row], "rows after one writer was overtaken")
-    next_, server = replace(row, at=start + 10), replace(row, source="server")
-    require(
-        store.store([late, next_, server, replace(row, step=300), replace(row, tenant="t")]), "rows were not stored"
-    )
-    require_equal(store.load_position(), RollupPosition(1, "first"), "the position after rows without one")
-    require_equal(store.load(10, "", "a", start, start + 10, 9), [late, server], "rows of an interval, by source")
+    require_equal(store.load("", "a", start, start + 1, 9), [row], "rows after one writer was overtaken")
+    next_, other = replace(row, at=start + 10), replace(row, tenant="t")
+    recorded = [RollupRow("", RECORDED, start + at, "[]") for at in (0, 10, 20)]
+    require(store.store([replaced, next_, other, *recorded], RollupPosition(1, "second")), "rows were not stored")
+    require_equal(store.load("", "a", start, start + 11, 9), [next_, replaced], "rows of a series, the newest first")
+    require_equal(store.load("", "a", 0, start + 11, 1), [next_], "the newest rows, as many as were asked for")
+    interval = sorted(store.load_interval("", start), key=lambda row: row.series)
+    require_equal(interval, [replaced, recorded[0]], "rows of one tenant in one interval")
+    require_equal(store.prune(3, 9), 0, "rows pruned before the first of three recorded intervals")
     require_equal(
-        store.load(10, "", "a", 0, start + 11, 2), [late, server], "the first rows, as many as were asked for"
+        [store.prune(2, 9) for _ in range(2)], [3, 0], "rows pruned before the second of three recorded intervals"
     )
-    last = [store.load_last(10, "", name, start + upto) for name, upto in (("a", 11), ("a", 10), ("b", 11))]
-    require_equal(last, [next_, late, None], "the last row from the journal before a time")
-    require_equal([store.prune(10, start + 10, 2) for _ in range(2)], [2, 1], "rows pruned, two at a time at most")
-    require_equal(store.load(10, "", "a", 0, start + 99, 9), [next_], "rows that are left")
+    require_equal(store.load("", "a", 0, start + 99, 9), [next_], "rows that are left")
+    require(store.store([other], RollupPosition(2, "third")), "a row was not stored")
     store.drop("")
-    left = [store.load(step, "", "a", 0, start + 99, 9) for step in (10, 300)]
-    require_equal(left, [[], []], "rows of a tenant that was dropped")
+    left = [store.load(tenant, "a", 0, start + 99, 9) for tenant in ("", "t")]
+    require_equal(left, [[], [other]], "rows after one tenant was dropped")
     harness.verify()
 
 

@@ -1,40 +1,37 @@
 -- Statistics by interval (see engines/rollups.py). Not where the tables are distributed.
 
 -- name: load_rollup_position
--- How far the journal is counted.
-select version, body from holdkit.rollup_position where id = 1
+select version, cursor from holdkit.rollup_position where id = 1
 
 -- name: insert_rollup_position
 -- The first time; no row: another process was faster.
-insert into holdkit.rollup_position (id, version, body) values (1, 1, $1::text) on conflict do nothing returning version
+insert into holdkit.rollup_position (id, version, cursor) values (1, 1, $1::text) on conflict do nothing returning version
 
 -- name: move_rollup_position
 -- In place of the version that was seen; no row: another process has moved it.
-update holdkit.rollup_position set version = version + 1, body = $2::text where id = 1 and version = $1::bigint returning version
+update holdkit.rollup_position set version = version + 1, cursor = $2::text where id = 1 and version = $1::bigint returning version
 
 -- name: store_rollups
 -- A row of the same interval is replaced.
-insert into holdkit.rollups (step, tenant, series, at, source, body)
-select r.step, r.tenant, r.series, r.at, r.source, r.body
-from unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::text[]) r(step, tenant, series, at, source, body)
-on conflict (step, tenant, series, at, source) do update set body = excluded.body
+insert into holdkit.rollups (tenant, series, at, body)
+select r.tenant, r.series, r.at, r.body
+from unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) r(tenant, series, at, body)
+on conflict (tenant, series, at) do update set body = excluded.body
 
 -- name: load_rollups
--- One series, by time.
-select step, tenant, series, at, source, body from holdkit.rollups
-where step = $1::bigint and tenant = $2::text and series = $3::text and at >= $4::bigint and at < $5::bigint
-order by at, source limit $6::bigint
+-- One series, the newest first.
+select tenant, series, at, body from holdkit.rollups
+where tenant = $1::text and series = $2::text and at >= $3::bigint and at < $4::bigint order by at desc limit $5::bigint
 
--- name: load_last_rollup
--- The last interval of a series that has a row of the journal's, before some time.
-select step, tenant, series, at, source, body from holdkit.rollups
-where step = $1::bigint and tenant = $2::text and series = $3::text and at < $4::bigint and source = ''
-order by at desc limit 1
+-- name: load_rollup_interval
+select tenant, series, at, body from holdkit.rollups where tenant = $1::text and at = $2::bigint
 
 -- name: prune_rollups
--- The oldest first.
-delete from holdkit.rollups where (step, tenant, series, at, source) in (
-    select step, tenant, series, at, source from holdkit.rollups where step = $1::bigint and at < $2::bigint order by at limit $3::bigint
+-- What is older than the newest intervals in which a server was recording, the oldest first.
+delete from holdkit.rollups where (tenant, series, at) in (
+    select tenant, series, at from holdkit.rollups where at < (
+        select at from holdkit.rollups where tenant = '' and series = '~server' order by at desc limit 1 offset $1::bigint
+    ) order by at limit $2::bigint
 )
 returning 1
 
