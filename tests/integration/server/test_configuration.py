@@ -143,12 +143,19 @@ DIRECTIVES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("names", DIRECTIVES)
-def test_a_setting_that_is_the_proxys_now_stops_the_start_with_its_directive(
-    names: tuple[str, str], tmp_path: Path
-) -> None:
-    says = f"the proxy in front of the server does this now: {DIRECTIVES[names]} (see docs/upgrades.md)"
-    assert {name.replace(".", "_") for names in DIRECTIVES for name in names} <= set(REMOVED)
+GONE = {
+    names: f"the proxy in front of the server does this now: {directive} (see docs/upgrades.md)"
+    for names, directive in DIRECTIVES.items()
+}
+GONE |= {
+    ("upkeep.rollup_every", "rollup_every"): "statistics are always recorded, there is nothing to set any more",
+}
+
+
+@pytest.mark.parametrize("names", GONE)
+def test_a_setting_that_is_gone_stops_the_start_and_says_why(names: tuple[str, str], tmp_path: Path) -> None:
+    says = GONE[names]
+    assert {name.replace(".", "_") for names in GONE for name in names} <= set(REMOVED)
     file = tmp_path / "holdkit.toml"
     for name in names:
         plain = name.replace(".", "_")
