@@ -27,6 +27,15 @@ export const chosen: Signal<Window> = signal("1h");
 /** Seconds of an interval in the memory of a server. */
 export const RECENT = 10;
 
+/** The first interval that is known. */
+export const known = (values: (number | null)[]): number =>
+  Math.max(
+    0,
+    values.findIndex((value) => value !== null),
+  );
+/** Where a plot of what is in memory begins: there, but with ten points at least. */
+export const beginning = (values: (number | null)[]): number => Math.min(known(values), values.length - 10);
+
 interface Recorded {
   recording: boolean;
   at: string[];

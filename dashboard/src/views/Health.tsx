@@ -6,7 +6,7 @@ import { ask } from "../api";
 import { concerns, look, unknown } from "../attention";
 import { useFetched } from "../useFetched";
 import { compact, milliseconds, moment, number } from "../format";
-import { History } from "../components/History";
+import { beginning, History, known } from "../components/History";
 import { Notice } from "../components/Notice";
 import { Plot, type Curve } from "../components/Plot";
 import { ReadState } from "../components/ReadState";
@@ -108,10 +108,8 @@ function Rates() {
       read={(window, signal) => ask<ServerHistory>("v1/stats/history", { query: { window }, signal })}
     >
       {(value, times) => {
-        const from = Math.max(
-          0,
-          value.requests.findIndex((count) => count !== null),
-        );
+        const since = known(value.requests);
+        const from = beginning(value.requests);
         const shown = times.slice(from);
         const rate = (counts: (number | null)[]): (number | null)[] =>
           counts.slice(from).map((count) => (count === null ? null : count / value.step));
@@ -120,8 +118,8 @@ function Rates() {
         return (
           <>
             <p class="muted small" data-own>
-              Of this server only, since {moment(value.at[from] ?? value.server_time)}
-              {from > 0 && ", when it was started or 6 hours ago"}. Prometheus keeps the numbers of all servers.
+              Of this server only, since {moment(value.at[since] ?? value.server_time)}
+              {since > 0 && ", when it was started or 6 hours ago"}. Prometheus keeps the numbers of all servers.
             </p>
             <Plot
               label="Requests and errors per second"

@@ -9,7 +9,7 @@ import { PoolActions } from "../components/ActionButtons";
 import { Bar } from "../components/Bar";
 import { Countdown, lifeLeft, State } from "../components/Countdown";
 import { Timeline } from "../components/Entries";
-import { History, RECENT } from "../components/History";
+import { beginning, History, known, RECENT } from "../components/History";
 import { Notice } from "../components/Notice";
 import { Plot, type Curve } from "../components/Plot";
 import { PoolLine } from "../components/PoolLine";
@@ -151,13 +151,8 @@ interface PlotProps {
 
 function PoolPlots({ pool, history, times, step }: PlotProps) {
   const live = !stream.down.value;
-  const from =
-    step === RECENT
-      ? Math.max(
-          0,
-          history.granted.findIndex((count) => count !== null),
-        )
-      : 0;
+  const since = step === RECENT ? known(history.granted) : 0;
+  const from = step === RECENT ? beginning(history.granted) : 0;
   const shown = times.slice(from);
   const end = <T,>(values: T[], last: T): T[] => (live ? [...values, last] : values);
   const used: Values = history.held.map((held, index) =>
@@ -197,10 +192,10 @@ function PoolPlots({ pool, history, times, step }: PlotProps) {
         Refusals are those of requests to this server since it was started, of the last 6 hours at most; other servers
         and processes that embed Holdkit do not report theirs.
       </p>
-      {from > 0 && (
+      {since > 0 && (
         <p class="muted small" data-recent>
           Steps of {RECENT} seconds are in the memory of this server, since{" "}
-          {moment(new Date((shown[0] ?? 0) * 1_000).toISOString())}. 24 h and 7 d are in the database.
+          {moment(new Date((times[since] ?? 0) * 1_000).toISOString())}. 24 h and 7 d are in the database.
         </p>
       )}
     </>
