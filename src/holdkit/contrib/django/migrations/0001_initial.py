@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
     initial = True
     dependencies = ()
     operations = (
-        HoldkitTables(postgres=13, sqlite=14, first=True),
+        HoldkitTables(postgres=14, sqlite=15, first=True),
         migrations.CreateModel(
             name="Pool",
             fields=[("id", models.CharField(max_length=512, primary_key=True, serialize=False))],
