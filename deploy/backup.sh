@@ -25,12 +25,15 @@ check)
     exit 0
     ;;
 daily)
-    trap 'exit 0' TERM INT
+    pause_id=
+    trap 'test -z "$pause_id" || kill "$pause_id"; exit 0' TERM INT
     while :; do
         pause=86400
         "$0" || pause=3600
         sleep "$pause" &
-        wait $!
+        pause_id=$!
+        wait "$pause_id"
+        pause_id=
     done
     ;;
 esac

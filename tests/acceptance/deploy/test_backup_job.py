@@ -14,6 +14,7 @@ import pytest
 import holdkit
 from holdkit.testing.postgres import PostgresServer
 from tests.support.proxies import ROOT
+from tests.support.threads import PATIENCE, wait_until
 
 JOB = ROOT / "deploy/backup.sh"
 BINARIES = Path(sys.executable).parent
@@ -140,3 +141,29 @@ def test_a_password_comes_from_the_environment_not_from_the_url(tmp_path: Path, 
         ended = run(url, tmp_path, postgres_binaries, PGPASSWORD="a secret")
         assert ended.returncode == 0, ended.stderr
         assert run(url, tmp_path, postgres_binaries, PGPASSWORD="wrong").returncode != 0
+
+
+def test_the_daily_job_begins_at_once_and_ends_when_its_container_is_stopped(
+    shop: str, tmp_path: Path, postgres_binaries: Path
+) -> None:
+    environment = {
+        "PATH": f"{postgres_binaries}:{BINARIES}:{os.environ['PATH']}",
+        "HOLDKIT_URL": shop,
+        "HOLDKIT_BACKUPS": str(tmp_path),
+    }
+    with subprocess.Popen([JOB, "daily"], env=environment, stdout=subprocess.PIPE, text=True) as job:
+        try:
+            assert job.stdout is not None
+            assert any("is restored and verified" in line for line in iter(job.stdout.readline, ""))
+            wait_until(lambda: has_child(job.pid, "sleep"))
+        finally:
+            job.terminate()
+        assert job.wait(PATIENCE) == 0
+    (copy,) = tmp_path.iterdir()
+    assert copy.name.startswith("holdkit-")
+
+
+def has_child(parent: int, program: str) -> bool:
+    """Whether this process has started this program."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return any(Path(f"/proc/{child}/comm").read_text().strip() == program for child in children)

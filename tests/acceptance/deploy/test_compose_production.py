@@ -18,7 +18,7 @@ import yaml  # type: ignore[import-untyped,unused-ignore]
 import holdkit
 from holdkit.cli.root import root
 from holdkit.server import Settings
-from holdkit.testing.postgres import ServerAddress
+from holdkit.testing.postgres import PostgresServer
 from tests.acceptance.docs.pages import blocks
 from tests.support.proxies import ROOT, SHIPPED
 
@@ -177,42 +177,33 @@ def test_every_command_of_the_page_names_what_there_is() -> None:
             assert verb in ("build", "up", "ps", "cp"), line
 
 
-def test_the_restore_of_the_page_gives_the_holds_back(
-    postgres_server: ServerAddress, postgres_binaries: Path, tmp_path: Path
-) -> None:
-    """Its commands without the containers around them: on the tests' server instead of the host `postgres`."""
-    url = f"postgresql://holdkit@/holdkit_compose?host={postgres_server.host}&port={postgres_server.port}"
-    environment = {
-        "PATH": f"{postgres_binaries}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PGPORT": str(postgres_server.port),
-        "HOLDKIT_URL": url,
-        "HOLDKIT_BACKUPS": str(tmp_path),
-    }
-    with postgres_server.connect() as connection:
-        connection.execute("create role holdkit superuser login")  # as the image makes it
-        connection.execute("create database holdkit_compose owner holdkit")
-    try:
+def test_the_restore_of_the_page_gives_the_holds_back(postgres_binaries: Path, tmp_path: Path) -> None:
+    """Its commands without the containers around them, on a server of its own: roles and databases have the names of the page."""
+    with PostgresServer() as server:
+        url = f"postgresql://holdkit@/holdkit?host={server.host}&port={server.port}"
+        environment = {
+            "PATH": f"{postgres_binaries}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PGPORT": str(server.port),
+            "HOLDKIT_URL": url,
+            "HOLDKIT_BACKUPS": str(tmp_path),
+        }
+        with server.connect() as connection:
+            connection.execute("create role holdkit superuser login")  # as the image makes it
+            connection.execute("create database holdkit owner holdkit")
         holdkit.migrate(url)
         with holdkit.connect(url) as hk:
             hk.create_pool("gpu", 5)
             hk.hold("gpu", 2, ttl="1h")
         subprocess.run([ROOT / "deploy/backup.sh"], env=environment, check=True, capture_output=True)
         restore = next(text for text in shown() if "pg_restore" in text)
-        for line in restore.splitlines():
-            words = shlex.split(line)
-            if words[2] == "run" and words[4] == "backup":
-                command = shlex.join(words[5:])
-                for there, here in {
-                    "--host=postgres": f"--host={postgres_server.host}",
-                    "/backups/": f"{tmp_path}/",
-                }.items():
-                    command = command.replace(there, here)
-                command = re.sub(r" holdkit$", " holdkit_compose", command)
-                subprocess.run(["sh", "-euc", command], env=environment, check=True, capture_output=True)
+        commands = [words[5:] for line in restore.splitlines() if (words := shlex.split(line))[4:5] == ["backup"]]
+        assert [command[0] for command in commands] == ["dropdb", "createdb", "sh"]
+        for command in commands:
+            here = [
+                word.replace("--host=postgres", f"--host={server.host}").replace("/backups/", f"{tmp_path}/")
+                for word in command
+            ]
+            subprocess.run(here, env=environment, check=True, capture_output=True)
         with holdkit.connect(url) as hk:
             assert hk.admin.verify().ok
             assert hk.pool("gpu").held == 2
-    finally:
-        postgres_server.drop_database("holdkit_compose")
-        with postgres_server.connect() as connection:
-            connection.execute("drop role if exists holdkit")

@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from holdkit.server import Settings
-from holdkit.testing.postgres import ServerAddress
+from holdkit.testing.postgres import PostgresServer, ServerAddress
 from tests.acceptance.docs.pages import blocks
 from tests.conftest import Migrated
 from tests.support.proxies import ROOT, running_proxy
@@ -195,14 +195,12 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, postgres_server: ServerAddress, postgres_binaries: Path) -> Iterator[Machine]:
+def machine(tmp_path: Path, postgres_binaries: Path) -> Iterator[Machine]:
+    """With a server of its own, because roles and databases have the names of the page."""
     root = tmp_path / "r"
     root.mkdir()
-    made = Machine(root, postgres_server, postgres_binaries)
-    yield made
-    postgres_server.drop_database("holdkit")
-    with postgres_server.connect() as connection:
-        connection.execute("drop role if exists holdkit")
+    with PostgresServer() as postgres:
+        yield Machine(root, postgres, postgres_binaries)
 
 
 def ask_through_nginx(machine: Machine, key: str) -> None:
