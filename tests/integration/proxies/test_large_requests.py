@@ -1,4 +1,4 @@
-"""Bodies that are too large: each client reads the 413, whether it announces the length or sends chunks, and none sends without end."""
+"""Bodies and heads that are too large: each client reads why, whether it announces a length or sends chunks, and none sends on for ever."""
 
 from __future__ import annotations
 
@@ -53,6 +53,27 @@ def test_each_client_is_told_that_its_body_is_too_large(proxied: Proxied, tally:
         statuses = list(pool.map(lambda kind: send_too_much(proxied, *kind), kinds, timeout=PATIENCE))
     tally("bodies that are too large", len(kinds), len(kinds) - statuses.count(b"413"))
     assert statuses == [b"413"] * len(kinds)
+
+
+def test_a_head_that_is_too_large_ends_at_the_proxy(proxied: Proxied, tally: Tally) -> None:
+    refused = 0
+    for _ in range(CLIENTS):
+        with proxied.proxy.connect_tls() as wire:
+            with contextlib.suppress(OSError):
+                wire.sendall(
+                    head(proxied, "Content-Length: 0\r\nConnection: close")[:-2]
+                    + b"X-A: "
+                    + b"a" * 100_000
+                    + b"\r\n\r\n"
+                )
+            answer = b""
+            with contextlib.suppress(OSError):
+                while part := wire.recv(65_536):
+                    answer += part
+        assert b"application/problem+json" not in answer, "the server was asked"
+        refused += answer[9:12] == {"nginx": b"400", "caddy": b"431"}[proxied.proxy.program]
+    tally("heads that are too large", CLIENTS, CLIENTS - refused)
+    assert refused == CLIENTS
 
 
 def test_a_client_that_continues_to_send_is_cut_off(proxied: Proxied, tally: Tally) -> None:
