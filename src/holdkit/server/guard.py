@@ -198,7 +198,7 @@ class Guard(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._head_bytes = (
             -PIECE_BYTES
-        )  # trailers and extensions of chunks are bounded like a head, between parts of the body
+        )  # between parts of a body, chunk extensions and trailers are bounded like a head
         super().on_body(body)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:

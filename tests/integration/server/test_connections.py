@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdkit.server import Settings
+from holdkit.server import Settings, uvicorn_server
 from holdkit.server.bounds import bounds_of, raise_file_limit
 from holdkit.server.guard import Guard
 from holdkit.server.settings import Connections, Requests, Upkeep
@@ -88,9 +88,11 @@ def is_closed(wire: socket.socket) -> bool:
 @pytest.mark.parametrize("last", [b"keep-alive", b"close"])
 @pytest.mark.parametrize("tls", [False, True])
 def test_clients_that_read_nothing_are_disconnected(
-    last: bytes, tls: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    last: bytes, tls: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They ask for more than the kernel buffers, and take nothing: while answers are under way, and while closing."""
+    """They ask for more than the kernel buffers, and take nothing: while answers are under way, and while closing. The kernel has no
+    deadline for them, as on a Unix socket."""
+    monkeypatch.setattr(uvicorn_server, "bound_kernel", lambda _listening, _seconds: None)
     made = MadeCertificate(tmp_path)
     ask = f"GET /assets/{ASSET.name} HTTP/1.1\r\nHost: localhost\r\nConnection: ".encode()
     asked = (ask + b"keep-alive\r\n\r\n") * 39 + ask + last + b"\r\n\r\n"
@@ -366,7 +368,7 @@ def test_a_large_body_is_not_taken_for_a_trailer() -> None:
     body = b'{"id": "a", "total": 1' + b" " * 300_000 + b"}"
     with live_server(settings=bounds) as server, server.client() as http:
         kind = {"Content-Type": "application/json"}
-        for size in (7, 16_384, 300_000):
+        for size in (1_000, 16_384, 300_000):
             parts = (body[at : at + size] for at in range(0, len(body), size))
             assert http.post("/v1/pools", content=parts, headers=kind).status_code in (201, 409)
         assert http.post("/v1/pools", content=body, headers=kind).status_code == 409
