@@ -185,7 +185,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="holdkit-image-") as made:
         stage, found = build(Path(made))
         check_packages(stage)
-        for more in ({}, certificate(Path(made))):
+        for more in ({}, certificate(Path(made)), {"HOLDKIT_SERVER_UDS": f"{made}/socket"}):
             check_health(stage, found, more)
     print("the image's steps work")
 
