@@ -154,7 +154,8 @@ async def test_more_rows_than_an_answer_reads_are_unknown_and_the_newest_are_rea
         await app.call("POST", "/v1/pools", {"id": "gpu", "total": 30})
         for turn in range(6):
             await app.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 6_000}, op=f"{turn}")
-            await round_of(app)
+            if turn in (0, 1, 2, 5):  # the others have rows, and nobody was recording
+                await round_of(app)
             now += FIVE_MINUTES
         monkeypatch.setattr(history, "MAX_ROWS", 3)
         [gpu] = (await pool_history(app, "gpu", window="24h"))["pools"]
