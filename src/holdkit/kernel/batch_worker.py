@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..engines.port import Applied, AsyncApply, Engine, NeedsThread
 from ..errors import OutcomeUnknown
-from .batches import INTERRUPTED, BatchRunner, Feed, SkippedLocked, TaskCall, broken, fail, unsettled
+from .batches import INTERRUPTED, BatchCounts, BatchRunner, Feed, SkippedLocked, TaskCall, broken, fail, unsettled
 from .fair_queue import MAX_COMMANDS, FairQueue
 from .workers import AsyncSignal
 
@@ -98,10 +98,11 @@ class BatchWorker:
         feed: Feed,
         lock_queues: AsyncLockQueues,
         lock: str | None = None,
+        counts: BatchCounts | None = None,
     ) -> None:
         self.lock = lock
         self.queue = FairQueue(engine.limits.max_queue)
-        self.runner = BatchRunner(engine, feed, wait_for_locks=lock is not None)
+        self.runner = BatchRunner(engine, feed, counts or BatchCounts(), wait_for_locks=lock is not None)
         self._committed, self._lock_queues = committed, lock_queues
         self._on_loop: AsyncApply | None = engine.capabilities.async_apply if lock is None else None
         self._loop = asyncio.get_running_loop()

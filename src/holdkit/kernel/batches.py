@@ -9,7 +9,7 @@ only if the engine says, or the journal's length proves, that nothing was writte
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import inf
 from threading import Lock
 from typing import Final, Protocol, TypeAlias, TypeVar
@@ -172,21 +172,36 @@ def broken(cause: BaseException) -> PromiseBroken:
     return error
 
 
+class BatchCounts:
+    """Counts the batches of all queues of a kernel, from any thread; a command counts in the batch that settled it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.batches = self.commands = self.largest = 0
+        self.sizes = [0] * SIZES
+
+    def add(self, commands: int) -> None:
+        """Count a batch that has settled this many commands; one that has settled none is not counted."""
+        with self._lock:
+            self.batches += commands > 0
+            self.commands += commands
+            self.largest = max(self.largest, commands)
+            self.sizes[max(0, min(commands.bit_length(), SIZES) - 1)] += commands > 0
+
+
 class BatchRunner:
     """Sends batches to one engine, one at a time, and settles every call in them.
 
     Calls that the engine skips because of a lock are settled as `SkippedLocked`; with `wait_for_locks` the engine waits instead.
     """
 
-    def __init__(self, engine: Engine, feed: Feed, *, wait_for_locks: bool = False) -> None:
-        self.engine, self._feed = engine, feed
+    def __init__(self, engine: Engine, feed: Feed, counts: BatchCounts, *, wait_for_locks: bool = False) -> None:
+        self.engine, self._feed, self.counts = engine, feed, counts
         self._wait_for_locks = wait_for_locks
         self._end: int | None = None
         """The journal's length after the last batch, where it is known."""
         self._sole_writer = engine.lanes == 1 and not wait_for_locks
         """Whether the journal's length can prove anything: not where others write at the same time."""
-        self.batches = self.commands = self.largest = 0
-        self.sizes = [0] * SIZES
 
     def run(
         self,
@@ -238,39 +253,37 @@ class BatchRunner:
             else:
                 applied = growing.apply_growing(groups, lambda fits: self._add_late(take_late(fits)), until=until)
         except OutcomeUnknown as unknown:
+            self._count(batch)
             self._resolve(batch, until, unknown)
             return True
         except BatchRejected:
             raise
         except (Overloaded, EngineError) as failed:
+            self._count(batch)
             fail(batch, failed)
             return False
         return self.accept(batch, applied, until)
 
     def begin(self, batch: Sequence[QueuedCall]) -> list[Group]:
-        """Mark the calls as sent, and count the batch unless it was sent before."""
-        if not batch[0].sent:
-            size = 0
-            for call in batch:
-                call.sent = True
-                size += call.size
-            self.batches += 1
-            self.commands += size
-            if size > self.largest:
-                self.largest = size
-            self.sizes[min(size.bit_length(), SIZES) - 1] += 1
+        """Mark the calls as sent."""
+        for call in batch:
+            call.sent = True
         return [call.group for call in batch]
+
+    def _count(self, batch: Sequence[QueuedCall], unsettled: Collection[int] = ()) -> None:
+        """Count a batch that has ended, but for the calls that it did not settle, by index."""
+        self.counts.add(sum([call.size for index, call in enumerate(batch) if index not in unsettled]))
 
     def _add_late(self, calls: Sequence[QueuedCall]) -> list[Group]:
         for call in calls:
             call.sent = True
-        self.commands += sum([call.size for call in calls])
         return [call.group for call in calls]
 
     def accept(self, batch: Sequence[QueuedCall], applied: Applied, until: float) -> bool:
         """Give every call what the engine made of it, and ask until the deadline what became of those that failed; says whether anything
         may have been written."""
         self._end = None  # whatever breaks in here, it cannot be proved any more that nothing was written
+        self._count(batch, {*applied.skipped_locked, *applied.put_off})
         if len(applied.outcomes) != len(batch):
             fail(batch, OutcomeUnknown("the engine gave more or fewer answers than it was asked for: please report it"))
             return True

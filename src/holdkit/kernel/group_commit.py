@@ -48,7 +48,7 @@ NO_GUARDS: Final = GuardStats()
 
 
 class Stats(Struct, frozen=True):
-    """What the group commit has done; without batches that waited for another transaction's lock."""
+    """What the group commit has done, batches that waited for another transaction's lock included."""
 
     batches: int
     commands: int
@@ -90,13 +90,13 @@ class OpenEngine:
     @property
     def stats(self) -> Stats:
         """What the group commit has done since it was opened."""
-        runner = self._runner
+        counts = self._runner.counts
         timer, guards = self.engine.capabilities.lock_times, self.engine.capabilities.guards
         return Stats(
-            batches=runner.batches,
-            commands=runner.commands,
-            largest=runner.largest,
-            sizes=tuple(runner.sizes),
+            batches=counts.batches,
+            commands=counts.commands,
+            largest=counts.largest,
+            sizes=tuple(counts.sizes),
             waiting=self._queue.commands,
             durability=self.engine.durability,
             clock_lag=lag_of(self.engine.clock),

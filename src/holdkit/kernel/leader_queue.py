@@ -72,7 +72,7 @@ from ..core.outcomes import Reply
 from ..engines.deadlines import too_late
 from ..engines.port import Engine
 from ..errors import EngineError
-from .batches import BatchRunner, Feed, ThreadCall, late_in_batch, unsettled
+from .batches import BatchCounts, BatchRunner, Feed, ThreadCall, late_in_batch, unsettled
 from .fair_queue import FairQueue
 from .workers import Signal
 
@@ -95,9 +95,17 @@ class LeaderQueue:
     """One queue of threads. With `wait_for_locks` its batches wait for what other transactions have locked; calls that come
     meanwhile are added to a batch that waits, if the engine can do that."""
 
-    def __init__(self, engine: Engine, committed: Signal, feed: Feed, *, wait_for_locks: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        committed: Signal,
+        feed: Feed,
+        *,
+        wait_for_locks: bool = False,
+        counts: BatchCounts | None = None,
+    ) -> None:
         self.queue = FairQueue(engine.limits.max_queue)
-        self.runner = BatchRunner(engine, feed, wait_for_locks=wait_for_locks)
+        self.runner = BatchRunner(engine, feed, counts or BatchCounts(), wait_for_locks=wait_for_locks)
         self._committed = committed
         self._wait_for_locks = wait_for_locks
         self._lock = threading.Lock()

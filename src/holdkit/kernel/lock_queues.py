@@ -142,7 +142,8 @@ class LockQueues:
             raise EngineError(CLOSED)
         queue = self.open.get(lock)
         if queue is None and len(self.open) < MAX_QUEUES:
-            queue = LeaderQueue(self._engine, self._committed, self._feed, wait_for_locks=True)
+            counts = self.main.runner.counts
+            queue = LeaderQueue(self._engine, self._committed, self._feed, wait_for_locks=True, counts=counts)
             self.open[lock] = queue
         if queue is None:
             blocked.woken.acquire(blocking=False)
@@ -236,7 +237,7 @@ class AsyncLockQueues:
         if queue is None:
             if len(self.open) == MAX_QUEUES:
                 return False
-            queue = BatchWorker(self._engine, self._committed, self._feed, self, lock)
+            queue = BatchWorker(self._engine, self._committed, self._feed, self, lock, counts=self.main.runner.counts)
             self.open[lock] = queue
         queue.add(call)
         return True

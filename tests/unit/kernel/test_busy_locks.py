@@ -45,6 +45,16 @@ def place(*pools: str, tenant: str = "") -> Group:
     return Group((PlaceHold(tenant=tenant, id="a", legs=tuple(Leg(pool, 1) for pool in pools), token="me"),))
 
 
+def test_batches_that_waited_are_counted(hk: Any, engine: BusyEngine) -> None:
+    """Where processes share a pool most calls wait: without them there would be more calls per batch than callers."""
+    engine.taken = {"hot"}
+    before = hk.admin.stats()
+    for _ in range(5):
+        hk.hold("hot", 1, ttl=60)
+    after = hk.admin.stats()
+    assert (after.batches - before.batches, after.commands - before.commands, after.largest) == (5, 5, 1)
+
+
 def test_after_two_tries_in_vain_calls_wait_at_once(hk: Any, engine: BusyEngine) -> None:
     engine.taken = {"hot"}
     for _ in range(2):

@@ -17,7 +17,7 @@ from holdkit.engines.durability import IN_MEMORY
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, BatchRejected, Capabilities
 from holdkit.errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from holdkit.kernel.batches import BatchRunner, QueuedCall, SkippedLocked
+from holdkit.kernel.batches import BatchCounts, BatchRunner, QueuedCall, SkippedLocked
 from holdkit.testing import FakeClock
 from tests.support.kernels import no_lines
 
@@ -74,7 +74,7 @@ def placing(number: int, pool: str, *, minted: bool = True) -> QueuedCall:
 
 def run(engine: TwoServers, pools: str, *, minted: bool = True) -> list[QueuedCall]:
     batch = [placing(number, pool, minted=minted) for number, pool in enumerate(pools)]
-    BatchRunner(engine, no_lines).run(batch, inf)  # type: ignore[arg-type]
+    BatchRunner(engine, no_lines, BatchCounts()).run(batch, inf)  # type: ignore[arg-type]
     assert all(submission.settled for submission in batch)
     return batch
 
