@@ -67,9 +67,16 @@ class LoopEngine(AnsweringEngine):
         """Batches need no thread."""
         return Capabilities(async_apply=self)
 
-    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None], *, until: float = inf) -> Applied:  # noqa: ARG002 - the port's
+    async def apply_async(
+        self,
+        groups: Sequence[Group],
+        sent: Callable[[], None] | None,
+        *,
+        until: float = inf,  # noqa: ARG002 - the port's
+    ) -> Applied:
         """One turn of the loop is the server's."""
-        sent()
+        if sent is not None:
+            sent()
         await asyncio.sleep(0)
         return self.apply(groups)
 

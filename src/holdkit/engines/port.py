@@ -20,7 +20,7 @@ from ..core.command_kinds import Command
 from ..core.commands import Group
 from ..core.import_ import Carried
 from ..core.model import Key, StoredHold
-from ..core.outcomes import Done, Outcome, Position, Receipt, Reply, Survives
+from ..core.outcomes import Outcome, Position
 from ..core.reading import Query
 from ..core.repair import Repaired
 from ..errors import EngineError, HoldkitError
@@ -68,26 +68,6 @@ class Applied(Struct, frozen=True, gc=False):
     """In a caller's transaction, where a plain call of the same caller would wait for it for ever: whether it is open."""
     positions: Sequence[Sequence[Position | None]] = ()
     """Beside each outcome: its place in the journal, None if it wrote nothing. Empty: numbers are given with the caller's commit."""
-
-    def replies(self, survives: Survives | None) -> list[list[Reply]]:
-        """The outcomes as callers get them: done ones as a `Receipt`."""
-        if not self.positions:
-            return [[reply(outcome, None, survives) for outcome in group] for group in self.outcomes]
-        positions = self.positions
-        return [
-            [reply(group[0], positions[index][0], survives)]  # the usual case: a loop would take as long again
-            if len(group) == 1
-            else [reply(outcome, position, survives) for outcome, position in zip(group, positions[index], strict=True)]
-            for index, group in enumerate(self.outcomes)
-        ]
-
-
-def reply(outcome: Outcome, position: Position | None, survives: Survives | None) -> Reply:
-    """One outcome as its caller gets it."""
-    if not isinstance(outcome, Done):
-        return outcome
-    return Receipt(outcome.slot, outcome.hold, outcome.pool, outcome.record, outcome.token, outcome.uncovered,
-                   outcome.swept, outcome.more, outcome.replayed, outcome.refusal, position, survives)  # fmt: skip
 
 
 class Engine(Protocol):
@@ -259,9 +239,11 @@ class GrowingBatches(Protocol):
 class AsyncApply(Protocol):
     """The engine can apply a batch on an event loop, without a thread: it waits for nothing but its server."""
 
-    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None], *, until: float = inf) -> Applied:
-        """The same as `apply`, or raises `NeedsThread`. Calls `sent` when the server has the whole batch and works on it, so that
-        the loop can do something else meanwhile. If it is cancelled, what may be committed is left as it is: the caller's outcome
+    async def apply_async(
+        self, groups: Sequence[Group], sent: Callable[[], None] | None, *, until: float = inf
+    ) -> Applied:
+        """Apply like `apply`, or raise `NeedsThread`. Call `sent`, if there is one, when the server has the whole batch and works on it,
+        so that the loop can do something else meanwhile. If it is cancelled, what may be committed is left as it is: the caller's outcome
         is unknown."""
         ...
 

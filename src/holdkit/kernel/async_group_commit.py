@@ -28,6 +28,7 @@ from .batches import Feed, TaskCall, Undo, late_in_batch
 from .context import inside_any, refuse_inside
 from .group_commit import OpenEngine
 from .lock_queues import AsyncLockQueues
+from .results import replies_of
 from .workers import GRACE, AsyncSignal, AsyncWorker
 
 T = TypeVar("T")
@@ -127,7 +128,7 @@ class AsyncGroupCommit(OpenEngine):
         if applied.unfed:
             self._feed(applied)
         self.committed.notify()
-        replies = applied.replies(None)
+        replies = replies_of(applied, None)
         return replies[0] if replies else []
 
     async def borrow(self, job: Callable[[Engine], T]) -> T:

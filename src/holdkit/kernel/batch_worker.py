@@ -193,8 +193,8 @@ class BatchWorker:
     async def _run_on_loop(self, engine: AsyncApply, batch: list[TaskCall]) -> None:
         failed: Exception | None = None
         try:
-            until = latest(batch)
-            applied = await engine.apply_async(self.runner.begin(batch), self._give_answers, until=until)
+            until, sent = latest(batch), self._give_answers if self._unanswered else None
+            applied = await engine.apply_async(self.runner.begin(batch), sent, until=until)
             if applied.failed:  # what these come to is asked on the thread, because that may block
                 self._give_answers()
                 self._batches.put(lambda: self._run(batch, applied=applied))

@@ -21,6 +21,7 @@ from ..engines.deadlines import SPENT, run_until
 from ..engines.port import Applied, BatchRejected, Engine
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded, PromiseBroken
 from .context import turn_taken
+from .results import replies_of
 from .unknown_outcomes import ask_again
 
 C = TypeVar("C", bound="QueuedCall")
@@ -290,7 +291,7 @@ class BatchRunner:
         if applied.skipped_locked:
             for index, lock in applied.skipped_locked.items():
                 batch[index].error = SkippedLocked(lock)
-        replies = applied.replies(self.engine.durability.level)
+        replies = replies_of(applied, self.engine.durability.level)
         unanswered = {*applied.skipped_locked, *applied.failed, *applied.put_off}
         for index, outcomes in enumerate(replies):
             if index not in unanswered:

@@ -36,6 +36,7 @@ from .fair_queue import FairQueue
 from .leader_queue import CLOSED
 from .lock_queues import LockQueues
 from .one_line import line
+from .results import replies_of
 from .workers import GRACE, Signal, Worker
 
 T = TypeVar("T")
@@ -204,7 +205,7 @@ class GroupCommit(OpenEngine):
         self.check()
         applied = self.engine.apply_in(tx, [] if group is None else [group], lock)
         self.applied_in(applied)
-        replies = applied.replies(None)
+        replies = replies_of(applied, None)
         return replies[0] if replies else []
 
     def applied_in(self, applied: Applied) -> None:

@@ -33,6 +33,7 @@ from ..engines.durability import Durability
 from ..engines.port import Applied, Engine, Lent, TransactionLender
 from ..errors import OutcomeUnknown
 from .context import inside, refuse_inside
+from .results import replies_of
 from .unknown_outcomes import ask_again
 
 T = TypeVar("T")
@@ -141,9 +142,9 @@ def decide_inside(
 
     survives = engine.durability.level
     try:
-        return lend(engine, work).replies(survives)[0]
+        return replies_of(lend(engine, work), survives)[0]
     except _Taken as taken:
-        return taken.applied.replies(survives)[0]
+        return replies_of(taken.applied, survives)[0]
     except OutcomeUnknown as unknown:
         try:
             outcomes = ask_again(_Once(engine, work), group, minted=minted, until=deadlines.current())

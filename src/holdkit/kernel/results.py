@@ -18,9 +18,10 @@ from ..core.fold import reconstruct as fold_history
 from ..core.keyed import ITEMS, leg_name
 from ..core.model import LIVE, Leg, Slot, State, StoredHold
 from ..core.model import Record as StoredRecord
-from ..core.outcomes import Position, Receipt, Survives
+from ..core.outcomes import Done, Outcome, Position, Receipt, Reply, Survives
 from ..core.seen import expired_at
 from ..core.validation import invalid
+from ..engines.port import Applied
 from .journal import JournalEntry
 from .one_line import MAX_LENGTH, MAX_NAMES, amount, amounts, line, moment_text, shortened
 from .pages import JournalPage, Page
@@ -289,6 +290,26 @@ def hold_of(done: Receipt, token: str | None, request: tuple[Leg, ...] = ()) -> 
     request that placed it have the names of keys."""
     assert done.hold is not None
     return Hold(done.hold, token if done.token is None else done.token, done, request)
+
+
+def replies_of(applied: Applied, survives: Survives | None) -> list[list[Reply]]:
+    """Return the outcomes of a batch as its callers get them: done ones as a `Receipt`."""
+    if not applied.positions:
+        return [[_reply(outcome, None, survives) for outcome in group] for group in applied.outcomes]
+    positions = applied.positions
+    return [
+        [_reply(group[0], positions[index][0], survives)]  # the usual case: a loop would take as long again
+        if len(group) == 1
+        else [_reply(outcome, position, survives) for outcome, position in zip(group, positions[index], strict=True)]
+        for index, group in enumerate(applied.outcomes)
+    ]
+
+
+def _reply(outcome: Outcome, position: Position | None, survives: Survives | None) -> Reply:
+    if not isinstance(outcome, Done):
+        return outcome
+    return Receipt(outcome.slot, outcome.hold, outcome.pool, outcome.record, outcome.token, outcome.uncovered,
+                   outcome.swept, outcome.more, outcome.replayed, outcome.refusal, position, survives)  # fmt: skip
 
 
 class Record(Struct, frozen=True, gc=False):

@@ -39,6 +39,7 @@ from ..engines.deadlines import run_until
 from ..engines.durability import Durability
 from ..engines.port import Applied
 from ..errors import Overloaded
+from .results import replies_of
 
 T = TypeVar("T")
 
@@ -115,7 +116,7 @@ def _by_operation(engine: Askable, send: Callable[[], Applied]) -> list[Reply] |
     applied = send()
     if applied.skipped_locked:
         return None
-    (outcomes,) = applied.replies(engine.durability.level)
+    (outcomes,) = replies_of(applied, engine.durability.level)
     not_recorded = any(isinstance(outcome, Refusal) and outcome.reason in _NOT_RECORDED for outcome in outcomes)
     return None if not_recorded else outcomes
 
@@ -128,7 +129,7 @@ def _by_hold(engine: Askable, command: Placing, until: float, send: Callable[[],
     applied = send()
     if applied.skipped_locked:
         return None
-    ((outcome,),) = applied.replies(engine.durability.level)
+    ((outcome,),) = replies_of(applied, engine.durability.level)
     if isinstance(outcome, Receipt):
         return outcome
     placed = _placed(engine, command, until)  # the first attempt may have been committed only just now

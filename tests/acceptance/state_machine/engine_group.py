@@ -45,6 +45,7 @@ from holdkit.engines.port import Engine
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.migrating import Layout
 from holdkit.engines.sqlite import SqliteEngine
+from holdkit.kernel.results import replies_of
 from holdkit.testing import FakeClock
 from tests.support.databases import Database, Databases
 
@@ -157,7 +158,7 @@ class EngineGroup:
 
     def _apply(self, groups: Sequence[Group]) -> tuple[list[list[Outcome]], set[Key]]:
         applied = {name: engine.apply(groups) for name, engine in self.engines.items()}
-        self._agree(groups, {name: placeless(answer.replies(None)) for name, answer in applied.items()})
+        self._agree(groups, {name: placeless(replies_of(answer, None)) for name, answer in applied.items()})
         lasts = {name: answer.last_seq for name, answer in applied.items() if answer.last_seq is not None}
         self._agree("last_seq", lasts)
         rows = self.read(ReadJournal(None, {0: self._seen}, limit=1_000))

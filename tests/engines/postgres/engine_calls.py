@@ -26,6 +26,7 @@ from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine, database
 from holdkit.engines.postgres.encoding import Sql
 from holdkit.engines.postgres.statements import load
+from holdkit.kernel.results import replies_of
 from tests.engines.commands import groups
 from tests.support.threads import PATIENCE
 
@@ -63,7 +64,7 @@ def settle(engine: PostgresEngine, *commands: AnyCommand) -> list[Reply]:
     """What each comes to: those that were skipped go again, waiting for locks, one by one."""
     applied, left = without_waiting(engine, wanted := groups(*commands))
     for index in left:
-        applied[index] = waiting_for_locks(engine, wanted[index]).replies(None)[0]
+        applied[index] = replies_of(waiting_for_locks(engine, wanted[index]), None)[0]
     return [outcome for (outcome,) in applied]
 
 
@@ -76,7 +77,7 @@ def without_waiting(engine: PostgresEngine, wanted: Sequence[Group]) -> tuple[li
         assert half, "a single group is never rejected for what others do"
         (first, left), (second, right) = without_waiting(engine, wanted[:half]), without_waiting(engine, wanted[half:])
         return first + second, [*left, *(half + index for index in right)]
-    return list(applied.replies(None)), sorted(applied.skipped_locked)
+    return list(replies_of(applied, None)), sorted(applied.skipped_locked)
 
 
 def waiting_for_locks(engine: PostgresEngine, group: Group) -> Applied:

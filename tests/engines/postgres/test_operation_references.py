@@ -24,6 +24,7 @@ from holdkit.core.model import DAY, SECOND, Leg, State
 from holdkit.core.outcomes import Done, Receipt, Refusal, Reply
 from holdkit.engines.port import BatchRejected
 from holdkit.engines.postgres import PostgresEngine, rows
+from holdkit.kernel.results import replies_of
 from tests.engines.commands import Clock, confirm, create, extend, group_of, groups, release, sweep
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import (
@@ -107,7 +108,7 @@ def again(command: AnyCommand) -> Group:
 
 
 def retry(engine: PostgresEngine, command: AnyCommand) -> Reply:
-    (reply,) = waiting_for_locks(engine, again(command)).replies(None)[0]
+    (reply,) = replies_of(waiting_for_locks(engine, again(command)), None)[0]
     return reply
 
 
@@ -135,7 +136,7 @@ def test_every_retry_gets_the_answer_of_the_first_call(open_engine: Open, postgr
     commands, first = script(), list[Any]()
     for command in commands:
         (signed,) = group_of(command).commands
-        first += engine.apply([Group((signed,), atomic=atomic)]).replies(None)[0]
+        first += replies_of(engine.apply([Group((signed,), atomic=atomic)]), None)[0]
         clock.slot += 7
     kept = ask(postgres_url, "select count(*) filter (where outcome is null), count(*) from holdkit.operations")
     assert kept == [(len(commands) - 3, len(commands))]  # one has no entry, one was not covered, one was refused
@@ -155,7 +156,7 @@ def test_a_batch_of_retries_is_answered_as_one_by_one(open_engine: Open) -> None
     commands = script()
     first = [one(engine, command) for command in commands]
     applied = engine.apply([*map(again, commands), group_of(place(PLAIN))], wait_for_locks=True)
-    assert [reply for (reply,) in applied.replies(None)][:-1] == [*map(replayed, first)]
+    assert [reply for (reply,) in replies_of(applied, None)][:-1] == [*map(replayed, first)]
 
 
 def test_the_same_answers_as_with_whole_outcomes(
@@ -191,7 +192,7 @@ def test_an_answer_of_an_atomic_group_that_was_offered_units(engine: PostgresEng
     assert full is not None
     waiter = place(PLAIN, op="mine", wait_slots=MINUTE, offer_slots=MINUTE)
     commands = [group_of(command).commands[0] for command in (waiter, release(full.id, op="end"))]
-    first, _ = engine.apply([Group(tuple(commands), atomic=True)]).replies(None)[0]
+    first, _ = replies_of(engine.apply([Group(tuple(commands), atomic=True)]), None)[0]
     assert isinstance(first, Receipt)
     assert first.hold is not None
     assert first.hold.state is State.HELD
@@ -204,7 +205,7 @@ def test_a_retry_in_a_callers_transaction(engine: PostgresEngine, postgres_url: 
     command = place(PLAIN, op="mine")
     first, later = done(engine, command), place(PLAIN, op="theirs")
     with caller(postgres_url) as tx:
-        (reply,), (theirs,) = engine.apply_in(tx, [again(command), group_of(later)]).replies(None)
+        (reply,), (theirs,) = replies_of(engine.apply_in(tx, [again(command), group_of(later)]), None)
         tx.commit()
     assert isinstance(reply, Receipt)
     assert structs.replace(reply, durability=None) == structs.replace(first, replayed=True, durability=None)

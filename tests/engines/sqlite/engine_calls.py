@@ -18,6 +18,7 @@ from holdkit.core.model import Leg, Pool, Slot, StoredHold
 from holdkit.core.outcomes import Receipt, Refusal, Reply
 from holdkit.core.reading import FindHold, FindPool
 from holdkit.engines.sqlite import SqliteEngine
+from holdkit.kernel.results import replies_of
 
 _numbers = count(1)
 
@@ -32,7 +33,7 @@ def groups(*commands: AnyCommand) -> list[Group]:
 
 
 def one(engine: SqliteEngine, command: AnyCommand) -> Reply:
-    return engine.apply(groups(command)).replies(None)[0][0]
+    return replies_of(engine.apply(groups(command)), None)[0][0]
 
 
 def done(engine: SqliteEngine, command: AnyCommand) -> Receipt:

@@ -40,6 +40,7 @@ from holdkit.core.reading import (
 from holdkit.engines.port import Lent
 from holdkit.engines.sqlite import SqliteEngine, loading
 from holdkit.engines.sqlite.caller_transaction import open_application_connection
+from holdkit.kernel.results import replies_of
 from tests.engines.commands import START, Clock, confirm, create, release
 from tests.engines.sqlite.conftest import Open
 from tests.engines.sqlite.engine_calls import (
@@ -237,7 +238,7 @@ def test_a_callers_transaction_is_not_put_off_and_overtakes_nobody(open_one: Ope
         placed(engine, join())
     with closing(open_application_connection(str(path))) as tx:
         assert isinstance(engine.apply_in(tx, groups(release(held.id))).outcomes[0][0], Done)
-        (answers,) = engine.apply_in(tx, groups(place())).replies(None)
+        (answers,) = replies_of(engine.apply_in(tx, groups(place())), None)
         assert [getattr(one, "reason", None) for one in answers] == [Reason.LINE_AHEAD]
         tx.execute("commit")
     consistent(engine)

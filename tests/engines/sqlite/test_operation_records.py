@@ -29,6 +29,7 @@ from holdkit.engines.sqlite import opening
 from holdkit.engines.sqlite.driver import Driver, migrations
 from holdkit.engines.sqlite.rows import checksum
 from holdkit.errors import EngineError
+from holdkit.kernel.results import replies_of
 from tests.engines.sqlite.conftest import Open
 from tests.engines.sqlite.engine_calls import consistent, done, hold_id, one, outside, place, rows
 
@@ -73,7 +74,7 @@ def test_every_answer_is_replayed_as_it_was_given(open_one: Open, path: Path) ->
     consistent(engine)
     engine.close()
     engine = open_one()
-    again = engine.apply([Group((command,)) for command, _ in EVERY]).replies(None)
+    again = replies_of(engine.apply([Group((command,)) for command, _ in EVERY]), None)
     assert again == [[structs.replace(answer, replayed=True)] for answer in first]
     consistent(engine)
 
@@ -82,8 +83,8 @@ def test_a_hold_that_was_changed_in_the_same_batch_is_replayed_as_it_was_placed(
     engine = open_one()
     done(engine, CreatePool(id="gpu", total=9))
     batch: list[AnyCommand] = [place(id=A, op="place"), ReleaseHold(id=A, token="me", op="release")]
-    (first,) = engine.apply([Group(tuple(batch))]).replies(None)
-    (again,) = engine.apply([Group(tuple(batch))]).replies(None)
+    (first,) = replies_of(engine.apply([Group(tuple(batch))]), None)
+    (again,) = replies_of(engine.apply([Group(tuple(batch))]), None)
     assert again == [structs.replace(answer, replayed=True) for answer in first]
     assert [answer.hold.state for answer in again] == ["held", "released"]  # type: ignore[union-attr]
     assert stored(path, "place") == '"me"'

@@ -39,11 +39,13 @@ class LoopEngine(MemoryEngine):
     def capabilities(self) -> Capabilities:
         return Capabilities(async_apply=self)
 
-    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None], *, until: float = inf) -> Applied:
+    async def apply_async(
+        self, groups: Sequence[Group], sent: Callable[[], None] | None, *, until: float = inf
+    ) -> Applied:
         self.flown.append(len(groups))
         self.until.append(until)
         self.begun.put_nowait(len(groups))
-        if self.sent_first:
+        if self.sent_first and sent is not None:
             sent()
         await asyncio.sleep(0)
         await self.gate.wait()

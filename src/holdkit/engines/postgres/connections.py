@@ -111,7 +111,7 @@ class PipelineConnection(Pipeline):
         finally:
             script.close()
 
-    async def run_async(self, script: Script[T], sent: Callable[[], None], until: float) -> T:
+    async def run_async(self, script: Script[T], sent: Callable[[], None] | None, until: float) -> T:
         """Run a script to its end on the event loop, until a deadline; `sent` is called when COMMIT is on its way."""
         try:
             statements = next(script)
@@ -124,7 +124,7 @@ class PipelineConnection(Pipeline):
             script.close()
 
     async def execute_async(
-        self, statements: Sequence[Statement], sent: Callable[[], None], until: float
+        self, statements: Sequence[Statement], sent: Callable[[], None] | None, until: float
     ) -> list[list[Row]]:
         """Run one exchange on the event loop, until a deadline; `sent` is called when everything is on its way, if the last statement is
         COMMIT."""

@@ -166,7 +166,9 @@ class PostgresEngine:
         self._check()
         return run_until(until, partial(self._routing.apply, groups, wait_for_locks=True, add_late=add_late))
 
-    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None], *, until: float = inf) -> Applied:
+    async def apply_async(
+        self, groups: Sequence[Group], sent: Callable[[], None] | None, *, until: float = inf
+    ) -> Applied:
         """The same on an event loop; what cannot be done there without blocking raises `NeedsThread`."""
         self._check()
         return await self._routing.apply_async(groups, sent, until)

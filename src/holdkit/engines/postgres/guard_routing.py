@@ -292,7 +292,7 @@ class GuardRouting:
             ordinary = _not_applied(missed_groups, error)
         return result.applied(groups, missed, ordinary)
 
-    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None], until: float) -> Applied:
+    async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None] | None, until: float) -> Applied:
         """Apply these groups on the event loop; what cannot be done there without blocking raises `NeedsThread`."""
         batch, state = self._select(groups), RetryState()
         if batch is None:
@@ -338,7 +338,7 @@ class GuardRouting:
         return self._conclude(batch, answers, began)
 
     async def _send_on_loop(
-        self, batch: GuardedBatch, state: RetryState, sent: Callable[[], None], until: float
+        self, batch: GuardedBatch, state: RetryState, sent: Callable[[], None] | None, until: float
     ) -> GuardedResult:
         """Send the batch on the event loop; what cannot be done there raises `NeedsThread`, with nothing done."""
         statements, began = _statements_of(batch), steady()

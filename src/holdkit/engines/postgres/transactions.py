@@ -126,7 +126,7 @@ class Transactions:
         return self._run(part, state, wait_for_locks).applied()
 
     async def apply_on_loop(
-        self, groups: Sequence[Group], state: RetryState, sent: Callable[[], None], until: float
+        self, groups: Sequence[Group], state: RetryState, sent: Callable[[], None] | None, until: float
     ) -> Applied:
         """Apply these groups on the event loop; what cannot be done there without blocking raises `NeedsThread`."""
         if self._database.distributed:
@@ -136,7 +136,7 @@ class Transactions:
         return result.applied()
 
     async def _attempt_on_loop(
-        self, groups: Sequence[Group], state: RetryState, sent: Callable[[], None], until: float
+        self, groups: Sequence[Group], state: RetryState, sent: Callable[[], None] | None, until: float
     ) -> ScriptResult:
         with self._connections.no_wait.idle_connection() as connection:
             if connection is None:

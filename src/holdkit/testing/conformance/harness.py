@@ -24,6 +24,7 @@ from ...core.reading import FindEnds, FindHold, FindPool, JournalRow, ReadHistor
 from ...engines.clocks import Clock
 from ...engines.port import Applied, Engine
 from ...kernel.prepare import guarded
+from ...kernel.results import replies_of
 from ..clock import FakeClock
 
 T = TypeVar("T")
@@ -105,13 +106,13 @@ class Harness:
 
     def execute(self, *commands: AnyCommand, atomic: bool = False) -> list[Reply]:
         """Apply one group in a batch of its own."""
-        return self.apply(Group(commands, atomic)).replies(None)[0]
+        return replies_of(self.apply(Group(commands, atomic)), None)[0]
 
     def execute_under(self, key: str, *commands: AnyCommand, atomic: bool = False) -> list[Reply]:
         """Apply one group under one operation id, as the kernel would."""
         numbered = tuple(structs.replace(command, op=f"{key}#{n}") for n, command in enumerate(commands))
         group = guarded(prepared(Group(numbered)).commands, atomic, key)
-        return self.apply(group).replies(None)[0]
+        return replies_of(self.apply(group), None)[0]
 
     def done(self, command: AnyCommand) -> Receipt:
         """Execute a command that must be done."""

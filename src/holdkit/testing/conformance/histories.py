@@ -23,6 +23,7 @@ from ...core.model import Key, Pool, StoredHold
 from ...core.outcomes import Reason, Receipt, Refusal, Reply
 from ...core.reading import FindEnds, FindHold, FindPool, Query
 from ...engines.port import Engine
+from ...kernel.results import replies_of
 from .harness import NotConforming, prepared, require
 
 
@@ -65,7 +66,7 @@ class Recorder:
         applied = self._engine.apply([group])
         if applied.skipped_locked:  # another thread had locked it
             applied = self._engine.apply([group], wait_for_locks=True)
-        outcome = applied.replies(None)[0][0]
+        outcome = replies_of(applied, None)[0][0]
         with self._lock:
             self.linear = self.linear and applied.last_seq is not None
             at = applied.last_seq or 0
