@@ -10,8 +10,9 @@ runs, in the order of the calls, over all threads that take part. Its two figure
 - *changes*: how often a file in the list differs from the one before it.
 
 Only calls count (`sys.setprofile`, `threading.setprofile`): a return is no step, and a generator or coroutine that resumes is
-still the call that it was when it began. The kernel has done the same call several times before, and does nothing else. Threads
-take turns differently from call to call, so a walk is recorded `RUNS` times and the median counts.
+still the call that it was when it began. The kernel has done the same call several times before, and does nothing else. Now and
+then a batch also prunes, or another thread's step falls between two of the call: both only add to a walk, so it is recorded
+`RUNS` times and the shortest counts.
 
     python -m tools.walk                 sizes, the walk on SQLite (sync), on PostgreSQL (async) and over HTTP (a server on SQLite)
     python -m tools.walk --json          the same as JSON
@@ -165,9 +166,9 @@ class Recorder:
         )
 
 
-def median(walks: list[Walk]) -> Walk:
-    """The walk in the middle, by changes of file."""
-    return sorted(walks, key=lambda walk: (walk.changes, walk.files))[len(walks) // 2]
+def shortest(walks: list[Walk]) -> Walk:
+    """Return the walk with the fewest changes of file."""
+    return min(walks, key=lambda walk: (walk.changes, walk.files))
 
 
 def walk_on_sqlite(folder: Path) -> Walk:
@@ -181,7 +182,7 @@ def walk_on_sqlite(folder: Path) -> Walk:
             with recorder.recording():
                 hk.hold("pool", 1, ttl="1h")
             recorded.append(recorder.walk())
-    return median(recorded)
+    return shortest(recorded)
 
 
 async def walk_on_postgres(url: str) -> Walk:
@@ -197,7 +198,7 @@ async def walk_on_postgres(url: str) -> Walk:
                 with recorder.recording():
                     await hk.hold("pool", 1, ttl="1h")
                 recorded.append(recorder.walk())
-    return median(recorded)
+    return shortest(recorded)
 
 
 async def walk_over_http(folder: Path) -> Walk:
@@ -224,7 +225,7 @@ async def walk_over_http(folder: Path) -> Walk:
                         answer = await http.post("/v1/holds", json=hold, headers=op)
                     answer.raise_for_status()
                     recorded.append(recorder.walk())
-    return median(recorded)
+    return shortest(recorded)
 
 
 def walks(url: str | None = None) -> dict[str, Walk]:
