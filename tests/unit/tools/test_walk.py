@@ -89,4 +89,4 @@ def test_a_hold_over_http_is_followed_through_the_application(tmp_path: Path) ->
 
 def test_the_shortest_counts() -> None:
     walks = [walk.Walk(files=3, changes=changes, calls=9, stops=()) for changes in (7, 90, 5, 6, 8)]
-    assert walk.shortest(walks).changes == min(one.changes for one in walks)
+    assert walk.shortest(walks).changes == 5
