@@ -87,6 +87,7 @@ def test_a_hold_over_http_is_followed_through_the_application(tmp_path: Path) ->
     assert len(files) == counted.files
 
 
-def test_the_shortest_counts() -> None:
-    walks = [walk.Walk(files=3, changes=changes, calls=9, stops=()) for changes in (7, 90, 5, 6, 8)]
-    assert walk.shortest(walks).changes == 5
+def test_the_commonest_counts() -> None:
+    walks = [walk.Walk(files=3, changes=changes, calls=9, stops=()) for changes in (90, 7, 5, 7, 91)]
+    assert walk.commonest(walks).changes == 7
+    assert walk.commonest(walks[1:3]).changes == 5
