@@ -74,8 +74,11 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
     except Exception as error:
         answer, outcome = await _refused(error, request, running)
         if answer.status == 500:
-            event = {"event": "request_failed", "request_id": request.id, "kind": request.kind}
-            log.exception("request %s failed", request.id, extra=event)
+            log.exception(
+                "request %s failed",
+                request.id,
+                extra={"event": "request_failed", "request_id": request.id, "kind": request.kind},
+            )
     if answer is not None:
         await _send(answer, request, running, send)
     status = 200 if answer is None else answer.status

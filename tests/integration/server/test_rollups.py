@@ -47,9 +47,8 @@ async def test_a_pool_is_counted_once_whatever_happens_in_between(url: str) -> N
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("url", ["sqlite", "postgres"], indirect=True)
 async def test_each_server_has_its_own_refusals_and_all_have_what_the_journal_says(url: str) -> None:
-    if url.startswith("memory"):
-        pytest.skip("one process only")
     async with in_process_app(url) as one, in_process_app(url) as two:
         await round_of(one, two)
         await make_traffic(one)

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from holdkit.core.decide import SweepList
 from holdkit.core.needs import Needs, tallies_of
+from holdkit.core.outstanding import Tally, TallyKey, tallied
 from holdkit.core.trees import parent_of
 from holdkit.core.view import Loaded
 
@@ -31,6 +32,14 @@ class AskedRows(dict[K, V]):
         if key not in self._asked:
             raise NotLoaded(key)
         return super().get(key, default)
+
+
+class AskedTallies(AskedRows[TallyKey, Tally]):
+    """The tallies that an engine has loaded. A pool that counts no accounts has none, so an engine need not look for one."""
+
+    def get(self, key: TallyKey, default: Any = None, /) -> Any:
+        _, pool, account = key
+        return default if tallied(pool, account) is None else super().get(key, default)
 
 
 def only_asked(loaded: Loaded, need: Needs, listed: SweepList) -> Loaded:
@@ -57,5 +66,5 @@ def only_asked(loaded: Loaded, need: Needs, listed: SweepList) -> Loaded:
         holds=AskedRows(loaded.holds, holds),
         operations=AskedRows(loaded.operations, need.operations),
         records=AskedRows(loaded.records, need.records),
-        tallies=AskedRows(loaded.tallies, tallies),
+        tallies=AskedTallies(loaded.tallies, tallies),
     )
