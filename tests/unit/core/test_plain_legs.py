@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdkit.core.bounds import Limits
-from holdkit.core.commands import PlaceHold
+from holdkit.core.commands import CreatePool, PlaceHold
 from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import MAX_QUANTITY, Leg
 from holdkit.core.validation import check
@@ -75,3 +75,36 @@ def test_a_leg_alone_is_checked_like_one_of_several(leg: Any, code: str | None) 
 )
 def test_a_leg_of_a_face_prints_the_name_that_its_users_know(leg: FaceLeg, shown: str) -> None:
     assert repr(leg) == shown
+
+
+NIGHT = FaceLeg("~window/inn/1", 1, total=3)
+
+
+@pytest.mark.parametrize(
+    ("legs", "given", "code"),
+    [
+        ((Leg("p"),), {"ttl_slots": 1}, None),
+        ((NIGHT,), {"ttl_slots": 1}, None),
+        ((NIGHT, Leg("p")), {"deadline": 9}, None),
+        ((NIGHT, Leg("~q")), {"ttl_slots": 1}, "pool_reserved"),
+        ((Leg("p"), Leg("~q")), {"ttl_slots": 1}, "pool_reserved"),
+        ((NIGHT, ("p", 1)), {"ttl_slots": 1}, "leg_malformed"),
+        ((NIGHT,), {}, "ttl_required"),
+        ([NIGHT], {"ttl_slots": 1}, "legs_required"),
+    ],
+)
+def test_legs_say_whether_a_face_has_made_some_of_them(legs: Any, given: dict[str, Any], code: str | None) -> None:
+    command = PlaceHold(legs=legs, **given)
+    if code is None:
+        check(command, Limits(), faces=None)
+        return
+    with pytest.raises(InvalidRequest) as raised:
+        check(command, Limits(), faces=None)
+    assert raised.value.code == code
+
+
+def test_a_command_without_legs_has_none_of_a_face() -> None:
+    check(CreatePool(id="p", total=1), Limits(), faces=None)
+    with pytest.raises(InvalidRequest) as raised:
+        check(CreatePool(id="~p", total=1), Limits(), faces=None)
+    assert raised.value.code == "id_reserved"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from holdkit.core.commands import AnyCommand, CreatePool, Group, Sweep
-from holdkit.core.outcomes import Done, Refusal
+from holdkit.core.outcomes import Done, Position, Refusal
 
 from .world import World, consume, done, expire, place, release
 
@@ -90,3 +90,10 @@ def test_a_change_that_the_hold_itself_remembers_has_none() -> None:
     assert isinstance(outcome, Done)
     assert outcome.replayed
     assert world.numbers == [0]
+
+
+def test_positions_stand_beside_the_outcomes_group_by_group() -> None:
+    world = World()
+    world.pool("p", 3)
+    world.apply(Group((place("a", "p", 10), place("b", {"p": 9}, 10))), Group((place("c", {"p": 9}, 10),)), Group(()))
+    assert world.positions == [[Position(0, 2), None], [None], []]

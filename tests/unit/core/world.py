@@ -30,7 +30,7 @@ from holdkit.core.commands import (
     ReturnToPool,
     ReturnUnits,
 )
-from holdkit.core.decide import SweepList, decide_groups
+from holdkit.core.decide import SweepList, decide_groups, positions_of
 from holdkit.core.entries import Action, Change, Effect, Entry
 from holdkit.core.erased_names import ErasedNames, names_of
 from holdkit.core.fields import defaults_of
@@ -116,6 +116,7 @@ class World:
         view = View(only_asked(self.loaded(), need, listed))
         outcomes = decide_groups(view, groups, listed)
         self.numbers, self.unfed = view.numbers, set(view.unfed)
+        self.positions = positions_of(view, outcomes)
         self.served = [hold.id for hold in served(view)]
         assert len(self.numbers) == sum(map(len, outcomes))
         for group, answers in zip(groups, outcomes, strict=True):
