@@ -1,7 +1,7 @@
-"""The address of a database: what a URL says, and how errors of its server are told.
+"""The address of a database: what a URL says, and which error a failed statement becomes.
 
-`read_url` turns a URL into an `Address`: libpq's parameters, and a few of ours. An error of the server becomes one of ours here too,
-because the message names the address and says what to do. No message has a password.
+`read_url` turns a URL into an `Address`: libpq's parameters, and a few of ours. The error for a statement that the server refused is made
+here too, because its message names the address and says what to do. No message contains a password.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ T = TypeVar("T")
 UNSAFE: Final = ("fsync", "full_page_writes", "synchronous_commit")
 """Settings of the server under which a done answer could be lost, unless the URL allows them by name."""
 OURS: Final = frozenset({"allow_unsafe", "pooler", "schema", "pool_size"})
-"""Parameters of the URL that are ours, not libpq's."""
+"""Parameters of the URL that Holdkit reads itself; libpq never sees them."""
 SECRET: Final = frozenset({"password", "sslpassword"})
 """Parameters that are never shown."""
 POOL: Final = 30
-"""The most connections of our own, unless `pool_size` says otherwise."""
+"""The most connections that one engine opens, unless `pool_size` says otherwise."""
 _NO_SESSION: Final = frozenset({"42P05", "26000"})
 """A prepared statement exists already, or does not: transactions of one connection have reached different sessions."""
 POOLER_CURE: Final = (
     "Each transaction reaches another session, where prepared statements and settings are those of others: add pooler=transaction to "
     "the URL, or name the server itself"
 )
-"""What to do where a pooler in transaction mode answers, and the URL does not say so."""
+"""The advice for a URL that leads to a pooler in transaction mode without saying so."""
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
@@ -51,7 +51,9 @@ class PoolSizes(NamedTuple):
 
 
 def pool_sizes(total: int) -> PoolSizes:
-    """Divide a number of connections. (`verify` keeps one of the first kind for a long time, so there are at least two.)"""
+    """Divide a number of connections between the kinds of work. (`verify` keeps a `no_wait` connection for a long time, so there are at
+    least two.)
+    """
     no_wait, lent = max(2, total * 6 // POOL), max(1, total * 8 // POOL)
     return PoolSizes(no_wait, total - no_wait - lent, lent)
 
@@ -73,7 +75,7 @@ class Address(Struct, frozen=True):
 
     @property
     def advice(self) -> str:
-        """What to do where the tables are missing or old."""
+        """Return what to do where the tables are missing or old."""
         if self.schema == SCHEMA:
             return "run `holdkit migrate` (pip install 'holdkit[cli,postgres]'), or holdkit.migrate(url)"
         return (
@@ -82,7 +84,7 @@ class Address(Struct, frozen=True):
         )
 
     def statement_error(self, failed: StatementFailed) -> HoldkitError:
-        """The error for a statement that the server refused: certainly nothing was done."""
+        """Return the error for a statement that the server refused: certainly nothing was done."""
         state = failed.sqlstate
         if state in _NO_SESSION and not self.pooled:
             return EngineError(f"{self.shown} is reached through a pooler: {failed.message} ({state}). {POOLER_CURE}")
@@ -105,12 +107,12 @@ class Address(Struct, frozen=True):
         return EngineError(f"{self.shown}: {failed.message} ({state}){advice}")
 
     def not_replicated(self) -> OutcomeUnknown:
-        """The error for a COMMIT whose wait for a standby was cancelled."""
+        """Return the error for a COMMIT whose wait for a standby was cancelled."""
         return OutcomeUnknown(f"{self.shown} committed, but a standby may not have it: ask again")
 
 
 def read_url(url: str, *, schema: str | None = None, pool_size: int | None = None) -> Address:
-    """Separate our parameters from libpq's. `schema` and `pool_size` may be given in the URL or beside it, not differently in both."""
+    """Separate our parameters from libpq's. Raise if `schema` or `pool_size` is given both here and in the URL, with different values."""
     parts = _parts(url, "url")
     given = parse_qsl(parts.query, keep_blank_values=True)
     ours = {name: value for name, value in given if name in OURS}
@@ -131,7 +133,7 @@ def read_url(url: str, *, schema: str | None = None, pool_size: int | None = Non
 
 
 def read_notify_url(url: object) -> Address:
-    """The address of a second URL, for notifications only: libpq's parameters, and none of ours."""
+    """Return the address of a second URL, for notifications only. It takes libpq's parameters and none of ours."""
     if not isinstance(url, str) or not url.startswith(("postgresql://", "postgres://")):
         raise invalid("notify_url", "notify_url_malformed", "must begin with postgresql://")
     parts = _parts(url, "notify_url")
@@ -152,7 +154,7 @@ def _parts(url: str, field: str) -> SplitResult:
 
 
 def _hosts(url: str, conninfo: str, field: str) -> tuple[tuple[Host, ...], str]:
-    """The hosts that a connection string names, and the database in words."""
+    """Return the hosts that a connection string names, and the database in words."""
     defaults = {"target_session_attrs": "read-write", "application_name": "holdkit", "client_encoding": "UTF8", **TCP}
     try:
         parsed = psycopg.conninfo.conninfo_to_dict(conninfo)
@@ -173,12 +175,12 @@ def _without_secrets(parts: SplitResult, schema: str) -> str:
 
 
 def _unsplit(parts: SplitResult, netloc: str, query: str) -> str:
-    """A URL again. (`urlunsplit` drops the slashes where no host is named, and libpq then reads something else.)"""
+    """Join the parts into a URL. (`urlunsplit` drops the slashes where no host is named, and libpq then reads something else.)"""
     return f"{parts.scheme}://{netloc}{parts.path}{'?' if query else ''}{query}"
 
 
 def _once(field: str, given: T | None, in_url: T | None) -> T | None:
-    """A value that is given in the URL or beside it; if in both, it must be the same."""
+    """Return a value from the argument or the URL. Raise if both give it and the values differ."""
     if given is not None and in_url is not None and given != in_url:
         raise invalid(field, f"{field}_ambiguous", f"the URL says {field}={in_url}: give one of the two")
     return in_url if given is None else given
@@ -203,7 +205,7 @@ def _pool_size(given: int | None, in_url: str | None) -> int:
 
 
 def _malformed(url: str, field: str, words: str = "") -> InvalidRequest:
-    """libpq's message quotes the URL, so it is shown only where there is no password to quote."""
+    """Return the error for a URL. libpq's message quotes the URL, so it is included only if the URL has no password."""
     if not words or "@" in url or "password" in url:
         words = "percent-encode whatever is special in user and password (@ : / ? # % and brackets)"
     return invalid(field, f"{field}_malformed", f"is not a PostgreSQL URL: {words}")

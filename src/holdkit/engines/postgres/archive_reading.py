@@ -1,6 +1,6 @@
-"""What readers of an archived journal ask on PostgreSQL: how far each lane is archived, the rows of the baselines, and what is known of files.
+"""Answers to the readers of an archived journal on PostgreSQL: where each lane's archive ends, the rows of the baselines, the known files.
 
-Distributed tables are not archived: there every answer is empty.
+Distributed tables are not archived: all answers for them are empty.
 """
 
 from __future__ import annotations
@@ -40,38 +40,39 @@ LOADED: Final = 1_000
 
 
 def nothing(lane: int) -> ArchivedLane:
-    """A lane of which nothing was archived."""
+    """Return the state of a lane that has no archived entries."""
     return ArchivedLane(lane, 0, 0, "", "")
 
 
 def archived_lanes(connection: PipelineConnection) -> dict[int, ArchivedLane]:
-    """How far each lane is archived; lanes of which nothing was are missing."""
+    """Return where the archive of each lane ends, by lane. Lanes without archived entries are missing."""
     return archived_by_lane(connection.fetch("read_archived"))
 
 
 def archived_by_lane(rows: Iterable[Row]) -> dict[int, ArchivedLane]:
-    """The rows of `read_archived` by their lanes."""
+    """Return the rows of `read_archived` by lane."""
     return {archived.lane: archived for archived in map(archived_of, rows)}
 
 
 def archived_of(row: Row) -> ArchivedLane:
-    """Return what is known about an archived lane; the row may have its checksum behind that."""
+    """Return the state of an archived lane; ignore a checksum behind its columns."""
     return ArchivedLane(*row[: len(structs.fields(ArchivedLane))])
 
 
 def read_baseline(connection: PipelineConnection, query: ReadBaseline) -> Page[BaselineRow]:
-    """A page of a lane's baseline. Whoever reads it compares `FindArchived` afterwards."""
+    """Return a page of a lane's baseline. The caller compares `FindArchived` afterwards, because the baseline may have changed meanwhile.
+    """
     rows = stored_rows(connection, query.lane, query.tenant, query.after, query.limit)
     return Page([row.row for row in rows])
 
 
 def read_rewritten(connection: PipelineConnection, query: ReadRewritten) -> dict[int, str]:
-    """Archived entries of a lane that an erasure has rewritten and whose files do not have them yet."""
+    """Return the archived entries of a lane that an erasure has rewritten and whose files do not have them yet."""
     return {int(row.id): row.body for row in _rows_of_kind(connection, query.lane, ENTRY)}
 
 
 def find_known_files(connection: PipelineConnection, query: FindKnownFiles) -> dict[int, KnownFile]:
-    """What is known of the files of a lane."""
+    """Return the known files of a lane."""
     rows = _rows_of_kind(connection, query.lane, FILE)
     return known_files((row.id, row.body) for row in rows)
 
@@ -90,7 +91,7 @@ def paged_row(row: Row) -> PagedRow:
 
 
 def _rows_of_kind(connection: PipelineConnection, lane: int, kind: str) -> list[BaselineRow]:
-    """Return the rows of no tenant, by id."""
+    """Return all rows of this kind that belong to no tenant, by id."""
     found: list[BaselineRow] = []
     after = ""
     while page := connection.fetch("page_baseline", (lane, kind, "", after, "", None, STEP)):
@@ -100,13 +101,13 @@ def _rows_of_kind(connection: PipelineConnection, lane: int, kind: str) -> list[
 
 
 class PostgresBaseline:
-    """A lane's baseline, for whoever is about to change it."""
+    """A lane's baseline, for a caller that is about to change it."""
 
     def __init__(self, fetch: Callable[[str, Sequence[Any]], list[Row]], lane: int) -> None:
         self._fetch, self._lane = fetch, lane
 
     def load(self, keys: Sequence[RowKey]) -> Mapping[RowKey, StoredRow]:
-        """Those of these rows that are there."""
+        """Return the rows that exist among these."""
         found: dict[RowKey, StoredRow] = {}
         for start in range(0, len(keys), LOADED):
             rows = self._fetch("load_baseline", (self._lane, *columns(keys[start : start + LOADED], 4)))
@@ -114,13 +115,13 @@ class PostgresBaseline:
         return found
 
     def needed(self, holds: Sequence[Key], behind: int) -> Collection[Key]:
-        """Those of these holds that are stored, or that a later entry tells of."""
+        """Return which of these holds are stored, or mentioned by a later entry."""
         keys = columns(holds, 2)
         stored = self._fetch("find_stored_holds", (self._lane, *keys))
         return {(tenant, id) for tenant, id in (*stored, *self._fetch("find_told_holds", (self._lane, *keys, behind)))}
 
     def measure(self) -> tuple[int, int]:
-        """How many rows a total counts, and the sum of their checksums."""
+        """Return the number of rows that a total counts, and the sum of their checksums."""
         ((count, checksums),) = self._fetch("measure_baseline", (self._lane,))
         return count, checksums
 
@@ -144,7 +145,7 @@ def stored_rows(
 
 
 def baseline_rows(connection: PipelineConnection, lane: int) -> Iterator[tuple[BaselineRow, int]]:
-    """Every row of a lane's baseline, with its checksum, in the order of `STORED_KINDS`."""
+    """Yield every row of a lane's baseline with its checksum, in the order of `STORED_KINDS`."""
     after: RowKey | None = None
     while rows := stored_rows(connection, lane, None, after, STEP, kinds=STORED_KINDS):
         yield from rows
@@ -154,7 +155,7 @@ def baseline_rows(connection: PipelineConnection, lane: int) -> Iterator[tuple[B
 def baseline_entry(
     connection: PipelineConnection, archived: ArchivedLane, tenant: str, subject: str, after: int
 ) -> list[JournalRow]:
-    """The row of a lane's baseline that stands for a subject's archived entries, if the reader has not seen them all."""
+    """Return the baseline row that stands for a subject's archived entries, unless the reader has seen all of them."""
     if after >= archived.through:
         return []
     keys = columns(list(subject_keys(tenant, subject)), 4)
@@ -166,7 +167,7 @@ def baseline_entry(
 
 
 def check_archived(row: Row) -> Iterator[Difference]:
-    """What is known about an archived lane matches its checksum."""
+    """Yield a difference if the state of an archived lane does not match its checksum."""
     archived, (*_, crc, _) = archived_of(row), row
     expected = archived_checksum(archived)
     if crc != expected:
@@ -174,7 +175,7 @@ def check_archived(row: Row) -> Iterator[Difference]:
 
 
 def check_baselines(connection: PipelineConnection, query: CheckBaselines) -> list[Difference]:
-    """What is wrong with the baselines by themselves."""
+    """Return the differences that the baselines show without the journal."""
 
     def each() -> Iterator[Difference]:
         for row in connection.fetch("read_archived"):
@@ -196,4 +197,4 @@ ARCHIVE_ANSWERS: Final[Mapping[type[Any], tuple[Callable[[PipelineConnection, An
     FindKnownFiles: (find_known_files, dict),
     CheckBaselines: (check_baselines, list),
 }
-"""By query: its answer, and the one of distributed tables."""
+"""By query: the function that answers it, and the one that makes the empty answer of distributed tables."""

@@ -1,8 +1,8 @@
-"""Archiving on PostgreSQL: lane by lane, entries leave the journal, and what they have led to becomes rows of the baseline.
+"""Archiving on PostgreSQL: lane by lane, entries leave the journal, and their result becomes rows of the baseline.
 
-What a step needs is read before its transaction, which only compares, writes and deletes. It locks the lane's row of `archived` and old
-entries, which nobody else touches: so no batch waits for it. One connection does all of it, and holds an advisory lock of its session, so
-that there is one run at a time; each transaction also checks that `through` is what it was.
+A step reads what it needs before its transaction, which only compares, writes and deletes. The transaction locks the lane's row of
+`archived` and old entries, which no batch touches, so no batch waits for it. One connection does all of it and holds an advisory lock of
+its session, so that there is one run at a time. Each transaction also checks that `through` has not changed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PostgresArchiver:
         self.pace = Pace(self.step)
 
     def lanes(self) -> list[ArchivableLane]:
-        """Every lane."""
+        """Return the state of every lane."""
         fetch = self._connection.fetch
         known = archived_lanes(self._connection)
         ((before,),) = fetch("first_referred")
@@ -58,7 +58,7 @@ class PostgresArchiver:
         ]
 
     def read(self, lane: int, after: int, limit: int) -> Sequence[JournalRow]:
-        """The next entries of a lane."""
+        """Return the next entries of a lane."""
         rows = self._connection.fetch("read_journal", ([lane], [after], None, limit, None))
         return [journal_row(row) for row in rows]
 
@@ -87,7 +87,7 @@ class PostgresArchiver:
             after = rows[-1].key if len(rows) == STEP else None
 
     def _write(self, before: ArchivedLane, step: Step) -> None:
-        """One transaction: compare, write the baseline, delete the entries, move on."""
+        """Compare, write the baseline, delete the entries and advance the lane, in one transaction."""
         lane, after = before.lane, step.archived
         (_, rows) = self._connection.execute((BEGIN, ("lock_archived", (lane,))))
         if next(map(archived_of, rows), nothing(lane)) != before:
@@ -106,7 +106,7 @@ class PostgresArchiver:
 
 @contextmanager
 def archiver(connection: PipelineConnection, url: str) -> Iterator[PostgresArchiver]:
-    """A run on this connection."""
+    """Take the lock of the one run that may archive, and yield that run. Raise if another run has the lock."""
     ((taken,),) = connection.fetch("take_archive")
     if not taken:
         raise under_way(url)

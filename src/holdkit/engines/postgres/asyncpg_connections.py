@@ -1,20 +1,20 @@
-"""A caller's connection of asyncpg: the same calls in savepoints, one statement at a time, in asyncpg's own encoding.
+"""A caller's asyncpg connection: calls run in savepoints, one statement at a time, in asyncpg's own encoding.
 
-Theory of operation. asyncpg speaks the protocol itself, so there is no libpq connection to pipeline statements on. `AsyncpgPipeline` gives
-`SavepointCall` the same exchange as `CallerPipeline` does: a generator. Where that one yields what it waits for on its socket, this one
-yields an awaitable, and `run_on_asyncpg` awaits it and sends back what it came to; so savepoints, guards, retries and their undoing are
-written once (`caller_transaction`, `savepoints`).
+Theory of operation. asyncpg speaks the protocol itself, so there is no libpq connection to pipeline statements on. `AsyncpgPipeline` offers
+`SavepointCall` the generator interface of `CallerPipeline`. A `CallerPipeline` yields the socket events that it waits for; an
+`AsyncpgPipeline` yields an awaitable, and `run_on_asyncpg` awaits it and sends back the result. So savepoints, guards, retries and their
+undoing are written once (`caller_transaction`, `savepoints`).
 
 - *Nothing is prepared by name.* Every statement is parsed under the empty name (`prepare(…, name="")`), so it enters neither the server's
-  list of prepared statements nor asyncpg's cache, from which it would drop the caller's own.
-- *Types.* When asyncpg meets an array type for the first time on a connection, it asks the server about it. The first call does that before
-  its savepoint, for all our types (`_learn_types`), so that no pool is locked meanwhile: on Citus it may take seconds.
-- *Values.* The server tells asyncpg the type of every parameter, which each statement casts; text that is encoded already is decoded for it.
-  Rows come back as Python values: numbers of type numeric become `int`, uuids their text, as libpq's answers are read.
-- *Interrupts.* If the time is over or the task is cancelled, asyncpg asks the server to cancel the statement, and awaits that before the next
-  one. The call is then rolled back to its savepoint in the same task; only the first cancellation counts (`cancelled_once`). The statements
-  that make, release and roll back to the savepoint are never interrupted: they wait for nothing, and afterwards it is known whether there is
-  a savepoint. A cancellation that comes while it is released comes after everything was done.
+  list of prepared statements nor asyncpg's cache, from which it would evict the caller's statements.
+- *Types.* When asyncpg meets an array type for the first time on a connection, it asks the server about it. The first call asks for all our
+  types before its savepoint (`_learn_types`), so that no pool is locked meanwhile: on Citus it may take seconds.
+- *Values.* The server tells asyncpg the type of every parameter, which each statement casts; text that is encoded already is decoded for
+  it. Rows come back as Python values: numbers of type numeric become `int`, and uuids become text, as in libpq's answers.
+- *Interrupts.* If the time is over or the task is cancelled, asyncpg asks the server to cancel the statement, and awaits that before the
+  next one. The call is then rolled back to its savepoint in the same task; only the first cancellation counts (`cancelled_once`). The
+  statements that make, release and roll back to the savepoint are never interrupted: they wait for nothing, and afterwards it is known
+  whether there is a savepoint. A cancellation during the release comes after everything was done.
 - *An aborted transaction* cannot be told from an open one beforehand, but the savepoint cannot be made in it; nothing was done then.
 """
 
@@ -49,12 +49,13 @@ _LEAVE_TYPES: Final = "rollback to savepoint holdkit_types; release savepoint ho
 
 
 def is_asyncpg(tx: object) -> bool:
-    """Whether it comes from asyncpg: a connection, or something else."""
+    """Return whether this is an object of asyncpg, a connection or another."""
     return not isinstance(tx, type) and any(base.__module__.partition(".")[0] == "asyncpg" for base in type(tx).__mro__)
 
 
 def check_asyncpg(tx: Any) -> Any:
-    """An open connection of asyncpg, or of its pool, inside a transaction."""
+    """Return an open asyncpg connection, or a pool's proxy of one, that is inside a transaction. Raise `InvalidRequest` for anything else.
+    """
     if not hasattr(tx, "is_in_transaction"):
         raise invalid(
             "tx",
@@ -95,7 +96,7 @@ async def _drive(steps: Generator[Any, Any, T]) -> T:
 
 
 def _awaited(work: Awaitable[T]) -> Generator[Any, Any, T]:
-    """What it comes to, from whoever runs the steps."""
+    """Yield an awaitable to `_drive`, and return its result."""
     result: T = yield work
     return result
 
@@ -123,12 +124,12 @@ class AsyncpgPipeline:
         """A statement behind our savepoint has failed, or was interrupted."""
 
     def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
-        """One after the other, up to the first that fails."""
+        """Run the statements one after the other, up to the first that fails."""
         self.begun = 0
         return (yield from _awaited(self._run(statements)))
 
     def drain(self) -> Steps[None]:
-        """asyncpg itself awaits what is outstanding."""
+        """Do nothing: asyncpg itself awaits outstanding answers."""
         yield from ()
 
     async def _run(self, statements: Sequence[Statement]) -> list[list[Row]]:
@@ -187,7 +188,7 @@ class AsyncpgPipeline:
         return [tuple([_decoded(value) for value in row.values()]) for row in rows]
 
     def _meaning(self, name: str, error: BaseException) -> BaseException:
-        """The error as `SavepointCall` knows it. An interrupt, and an error of ours, stay what they are."""
+        """Return the error as `SavepointCall` knows it. An interrupt and an error of ours are returned unchanged."""
         state = getattr(error, "sqlstate", None)
         if isinstance(error, TimeoutError):
             return StatementFailed(name, "57014", "no answer in time")
@@ -203,11 +204,12 @@ class AsyncpgPipeline:
 
 
 class _Done(BaseException):
-    """A cancellation came while a statement was executed, to its end and without an error."""
+    """A cancellation arrived while a statement ran, and the statement then succeeded."""
 
 
 async def _uninterrupted(statement: Awaitable[T]) -> T:
-    """Its result; a cancellation that comes meanwhile is raised when it has ended (`_Done`), unless it has failed."""
+    """Await a statement to its end and return its result. A cancellation meanwhile raises `_Done` at the end, unless the statement failed.
+    """
     running = asyncio.ensure_future(statement)
     try:
         return await asyncio.shield(running)
@@ -218,7 +220,7 @@ async def _uninterrupted(statement: Awaitable[T]) -> T:
 
 
 def _encoded(value: Any) -> Any:
-    """Text may be encoded already, alone or in an array."""
+    """Decode text that is encoded already, alone or in an array."""
     if type(value) is bytes:
         return value.decode()
     if type(value) is list and any(type(item) is bytes for item in value):
@@ -233,7 +235,7 @@ def _decoded(value: Any) -> Any:
 
 
 class AsyncpgMark:
-    """A mark in an open transaction, as `SavepointMark` is one."""
+    """A mark in an open transaction of asyncpg; the counterpart of `SavepointMark`."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -245,7 +247,7 @@ class AsyncpgMark:
         return self
 
     def check(self) -> None:
-        """There is no sync connection of asyncpg."""
+        """Fail: asyncpg has no sync connection."""
         raise AssertionError("asyncpg is async")
 
     async def check_async(self) -> None:

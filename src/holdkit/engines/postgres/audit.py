@@ -1,8 +1,8 @@
-"""Verify: find every row that is not what the journal says, or whose checksum or lane is wrong.
+"""Verify: find every row that differs from the journal, or whose checksum or lane is wrong.
 
-It reads one consistent snapshot, writes nothing, and keeps little in memory (`core.audit`). Each lane folds by itself; entries that
-have no number yet come last in their lane. Rows are read through cursors, in order of their keys, whatever lane they are in. A row
-that cannot be decoded is reported, and the audit goes on with the others.
+Verification reads one consistent snapshot, writes nothing, and keeps little in memory (`core.audit`). Each lane is folded by itself;
+entries that have no number yet come last in their lane. Rows are read through cursors in order of their keys, across lanes. A row that
+cannot be decoded is reported, and the audit continues with the next.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def verify(
     *,
     distributed: bool = False,
 ) -> Iterator[Difference]:
-    """Every difference."""
+    """Yield every difference, from one snapshot."""
     connection.execute((("begin_snapshot", ()), ("disable_timeouts", ())))
     try:
         with closing(Audit(connection, created, lanes, progress, archive, distributed=distributed)) as audit_of:
@@ -82,8 +82,7 @@ def verify(
 
 
 class Audit:
-    """One verification, in a transaction that is open. Until it is closed, it keeps the folded state and the rows that differ, for
-    `repair`."""
+    """One verification, in an open transaction. Until it is closed, it keeps the folded state and the rows that differ, for `repair`."""
 
     def __init__(
         self,
@@ -106,12 +105,12 @@ class Audit:
         self.mismatches = Mismatches()
 
     def close(self) -> None:
-        """Free memory and disk."""
+        """Free memory and disk, and restore the connection's timeout."""
         self._connection.timeout = self._timeout
         self._spill.close()
 
     def differences(self, now: Slot) -> Iterator[Difference]:
-        """Every difference."""
+        """Yield every difference."""
         heads = self._connection.fetch("audit_heads")
         if (lanes := [lane for lane, _ in heads]) != list(range(self._lanes)):
             yield Difference("heads", "", "lanes", str(lanes), f"0 … {self._lanes - 1}")
@@ -128,7 +127,7 @@ class Audit:
         meter.finish()
 
     def _limits_version(self) -> Iterator[Difference]:
-        """The setting that every transaction reads must be the version of the journal's own record."""
+        """Yield a difference if the setting that every transaction reads is not the version of the journal's own record."""
         record, rows = self.folded.records.get(LIMITS_KEY), self._connection.fetch("read_limits_version")
         stored, known = next((version for (version,) in rows), 0), 0 if record is None else record.version
         if stored != known:
@@ -136,7 +135,7 @@ class Audit:
             yield Difference("records", row_name(LIMITS_KEY), "limits_version", str(stored), str(known))
 
     def _lane(self, lane: int, last: int) -> Iterator[Entry | Difference]:
-        """A lane's entries, without a gap from the first to the head's number."""
+        """Yield a lane's entries. Yield a difference for each gap between the first and the head's number."""
         archived = self._archived.get(lane, nothing(lane))
         if archived.through:
             yield from self._left(archived)
@@ -152,7 +151,7 @@ class Audit:
             yield from _entry(f"{lane}/unnumbered", row[:-3])
 
     def _left(self, archived: ArchivedLane) -> Iterator[Entry | Difference]:
-        """What a lane's archived entries have led to: the baseline or, if the files are given, those entries."""
+        """Yield the entries that stand for a lane's archived part: those of the baseline or, if the files are given, of the files."""
         rows = baseline_rows(self._connection, archived.lane)
         if self._archive is None:
             yield from baseline_entries(archived, rows)
@@ -164,14 +163,14 @@ class Audit:
                     yield row
                     continue
                 entry = decoded(row)
-                with suppress(PromiseBroken):  # reported by whoever folds all lanes
+                with suppress(PromiseBroken):  # reported by the fold of all lanes
                     fold(of_lane, entry)
                 yield entry
             stored = PostgresBaseline(self._connection.fetch, archived.lane)
             yield from compare_baseline(archived, rows, of_lane, stored)
 
     def _pages(self, name: str, lane: int, position: slice, after: Row) -> Iterator[Row]:
-        """A lane's rows in order of the columns that are their `position`."""
+        """Yield a lane's rows page by page, in order of the columns at `position`."""
         while True:
             rows = self._connection.fetch(name, (lane, *after, PAGE))
             yield from rows
@@ -196,7 +195,7 @@ class Audit:
         yield from self._references(references)
 
     def _references(self, references: list[Reference]) -> Iterator[Difference]:
-        """The entry of each of these operations must be there."""
+        """Yield a difference for each of these operations whose entry is missing."""
         missing = dict(enumerate(references))
         for name in ("find_positions", "find_unnumbered"):
             if missing:
@@ -208,7 +207,7 @@ class Audit:
             yield Difference("operations", row_name((reference.tenant, reference.op)), "entry", "missing", entry)
 
     def _fetch(self, name: str, parameters: Sequence[Any]) -> list[Row]:
-        """The rows of a statement that has keys in several lanes; with distributed tables, lane by lane."""
+        """Return the rows of a statement whose keys are in several lanes; with distributed tables, lane by lane."""
         script = query_one(name, parameters)
         return self._connection.run(split_by_lane(script, range(self._lanes)) if self._distributed else script)
 
@@ -224,12 +223,12 @@ class Reference(NamedTuple):
 
 
 def _unless(table: str, key: str, field: str, stored: object, expected: object) -> tuple[Difference, ...]:
-    """A difference, unless they are equal."""
+    """Return a difference, unless the values are equal."""
     return () if stored == expected else (Difference(table, key, field, str(stored), str(expected)),)
 
 
 def _entry(where: str, row: Row) -> Iterator[Entry | Difference]:
-    """The columns of a compact entry are checked by the fold: the entry must follow from the one before it."""
+    """Decode and check an entry. The fold checks a compact entry's columns: the entry must follow from the one before it."""
     tenant, subject, body, crc = row[1:5]
     yield from _unless("journal", where, "crc", crc, checksum(body.encode()))
     try:
@@ -243,7 +242,7 @@ def _entry(where: str, row: Row) -> Iterator[Entry | Difference]:
 
 
 def _numbered(entries: Iterator[Entry | Difference]) -> Iterator[Numbered | Difference]:
-    """One number for all lanes: each lane's own numbers were checked."""
+    """Number the entries across all lanes: each lane's own numbers were checked."""
     number = 0
     for entry in entries:
         if isinstance(entry, Difference):
@@ -254,35 +253,29 @@ def _numbered(entries: Iterator[Entry | Difference]) -> Iterator[Numbered | Diff
 
 
 class StoredRows:
-    """All rows, as `core.audit` compares them; columns that are derived from others are checked on the way."""
+    """All rows, in the form that `core.audit` compares. Derived columns are checked when a row is read."""
 
     def __init__(self, connection: PipelineConnection, lanes: int) -> None:
         self._connection, self._lanes = connection, lanes
         self.meter = Meter(None, 0)
 
     def each_floor(self) -> Iterator[Found[TenantKey, int]]:
-        """Every tenant's fence floor."""
         for tenant, floor in self._connection.fetch_each("audit_floors"):
             yield (tenant,), floor, ()
 
     def each_pool(self) -> Iterator[Found[Key, Pool]]:
-        """Every pool."""
         return self.meter.watch(_last_of_each(map(self._pool, self._connection.fetch_each("audit_pools"))))
 
     def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
-        """Every hold."""
         return self.meter.over(_last_of_each(map(self._hold, self._connection.fetch_each("audit_holds"))))
 
     def each_record(self) -> Iterator[Found[RecordKey, Record]]:
-        """Every record."""
         return self.meter.watch(_last_of_each(map(self._record, self._connection.fetch_each("audit_records"))))
 
     def each_tally(self) -> Iterator[Found[TallyKey, Tally]]:
-        """Every tally."""
         return self.meter.watch(_last_of_each(map(self._tally, self._connection.fetch_each("audit_tallies"))))
 
     def each_leg(self) -> Iterator[Found[LegKey, OpenLeg]]:
-        """Every leg's outstanding units."""
         return self.meter.watch(_last_of_each(map(self._leg, self._connection.fetch_each("audit_legs"))))
 
     def _pool(self, row: Row) -> Found[Key, Pool]:
@@ -330,7 +323,7 @@ class StoredRows:
 
 
 def _last_of_each(rows: Iterator[Found[K, V]]) -> Iterator[Found[K, V]]:
-    """A key may be in several lanes, all but one of them wrong, and reported: the last row counts."""
+    """Yield the last row of each key. A key may be in several lanes; the other rows are reported as wrong."""
     last = next(rows, None)
     if last is None:
         return

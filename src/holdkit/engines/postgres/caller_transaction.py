@@ -1,29 +1,29 @@
 """Calls in a caller's transaction: both happen or neither.
 
-Theory of operation. Each call runs in a savepoint of its own, on the caller's connection, in pipeline mode; usually in two round trips.
-A command that a guard may decide is tried in one first (`guarded_batch`). The states of the others:
+Theory of operation. Each call runs in a savepoint of its own, on the caller's connection, in pipeline mode; usually in two round trips. A
+command that a guard may decide is tried in one round trip first (`guarded_batch`). Every other call has three states:
 
 1. *Entering.* One round trip begins the transaction if psycopg would have to, makes the savepoint, checks the transaction, and locks and
    loads what the call needs. The connection itself is checked before. The check of the transaction (our own database, READ COMMITTED, may
-   write, a search path without surprises) is a statement that raises: what follows it in the pipeline is then skipped, so that nothing
-   of ours ever runs in a transaction that does not suit. Why it was refused is asked after the savepoint was rolled back.
+   write, a search path without surprises) is a statement that raises. The server then skips what follows in the pipeline, so that no
+   statement of ours ever runs in an unsuitable transaction. After the rollback to the savepoint the call asks for the reason.
 2. *Inside.* The script of the batch runs, without its BEGIN, COMMIT and ROLLBACK.
-3. *Leaving.* One round trip writes, and releases the savepoint: what was done counts with the caller's transaction. A write that finds
-   another number of rows than it should raises, so that the release behind it is skipped, and the call is run again from its savepoint, at
-   most `ATTEMPTS` times (`Contention`). That does not happen under the locks that the call has, except where the same id is used for
-   different pools at once. Where it is to be expected, because pools or records are inserted that nobody could lock, a statement does not
-   raise: a wrong count is noticed after the fact, and the release is a round trip of its own.
+3. *Leaving.* One round trip writes, and releases the savepoint: the changes then belong to the caller's transaction. A write that finds an
+   unexpected number of rows raises, so that the release behind it is skipped, and the call runs again from its savepoint, at most
+   `ATTEMPTS` times (`Contention`). Under the call's locks that does not happen, except if two callers use one id for different pools at
+   once. Where it is likely, because pools or records that do not exist yet cannot be locked, the statement does not raise: the call
+   compares the count afterwards, and the release is a round trip of its own.
 
-A refusal, an error or an interrupt at any point leaves the caller's transaction as usable as it was: the connection is brought back
-in step (`CallerPipeline.drain`), then rolled back to the savepoint. We never roll back to a savepoint that may not exist, for there may be
-an older one of the same name: `SavepointCall` follows how far each exchange was sent. An interrupt that strikes while the release is being
-sent comes after everything was done.
+A refusal, an error or an interrupt at any point leaves the caller's transaction as usable as it was: the connection is brought back in step
+(`CallerPipeline.drain`), then rolled back to the savepoint. We never roll back to a savepoint that may not exist, for there may be an older
+one of the same name: `SavepointCall` records which statements of each exchange were sent. An interrupt that strikes while the release is
+being sent comes after everything was done.
 
-On a connection of asyncpg the same calls run one statement at a time, through asyncpg itself (`asyncpg_connections`).
+On a connection of asyncpg these calls run one statement at a time, through asyncpg itself (`asyncpg_connections`).
 
 We never commit, close or change a setting of the caller's connection, prepare nothing on it, and roll back nothing but our savepoint. We
-wait for locks at most as long as `lock_timeout`: then the statement is cancelled, and nothing was done. Entries get no journal
-number here (`journal_rows` says why), and no pool is removed.
+wait for locks up to `lock_timeout`: then the statement is cancelled, and nothing was done. Entries get no journal number here
+(`journal_rows` says why), and no pool is removed.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ from .waiting import GRACE, wait, wait_async
 T = TypeVar("T")
 MakeScript: TypeAlias = Callable[[], Script[T]]
 First: TypeAlias = Callable[[SavepointCall], Steps[T | None]]
-"""What is tried before the script; None: it has done nothing."""
+"""Tried before the script. It returns None if it changed nothing."""
 AnyConnection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
 ATTEMPTS: Final = 10
-"""How often a call is run because other transactions wrote what it had loaded."""
+"""How often a call runs if other transactions change the rows that it loaded."""
 _BUSY: Final = "another thread or task is using the connection of tx"
 
 
 class CallerTransactions:
-    """Applies batches and answers queries in transactions that others have begun."""
+    """Applies batches and answers queries in transactions of other code."""
 
     def __init__(self, database: Database, on_statement: OnStatement | None, guards: Guards) -> None:
         self._database, self.on_statement, self.guards = database, on_statement, guards
@@ -79,25 +79,25 @@ class CallerTransactions:
         self.timeout = database.asked.lock_timeout / SECOND
 
     def apply(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
-        """Apply these groups in the transaction of `tx`; the pools to `lock` are locked first, in one order for all."""
+        """Apply these groups in the transaction of `tx`. The pools in `lock` are locked first, in the order that all callers use."""
         began = steady()
         return self._applied(self._run(tx, self._batch(groups, lock), self._guarded(groups, lock)), began)
 
     async def apply_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
-        """The same in a task, on an async connection."""
+        """Apply these groups in a task, on an async connection."""
         connection, began = await driver_connection_async(tx), steady()
         batch, guarded = self._batch(groups, lock), self._guarded(groups, lock)
         return self._applied(await self._run_async(connection, batch, guarded), began)
 
     def read(self, tx: Any, query: Query[T]) -> T:
-        """Answer a question about pools, holds or records, counting what the transaction has not committed yet."""
+        """Answer a query about pools, holds or records. The answer includes what the transaction has not committed yet."""
         began = steady()
         result, slot = self._run(tx, lambda: self._query(query), reading=True)
         self._database.heard(slot, began)
         return result
 
     async def read_async(self, tx: Any, query: Query[T]) -> T:
-        """The same in a task, on an async connection."""
+        """Answer a query in a task, on an async connection."""
         connection, began = await driver_connection_async(tx), steady()
         result, slot = await self._run_async(connection, lambda: self._query(query), reading=True)
         self._database.heard(slot, began)
@@ -111,7 +111,7 @@ class CallerTransactions:
         )
 
     def _guarded(self, groups: Sequence[Group], lock: Sequence[Key]) -> First[ScriptResult] | None:
-        """Return a guarded call, to be tried first, if the groups may be one."""
+        """Return the guarded call to try first, if a guard may decide these groups."""
         if len(groups) != 1 or lock:
             return None
         batch = self.guards.select(groups, self._database.options_in_caller())
@@ -121,14 +121,14 @@ class CallerTransactions:
         state, database = RetryState(), self._database
 
         def script() -> Script[ScriptResult]:
-            while True:  # a backlog goes first; it is in the caller's transaction too, whose length is theirs
+            while True:  # the backlog is numbered first, in the caller's transaction too: the caller decides how long that lasts
                 if lock:
                     yield from lock_pools(lock, database.lanes)
                 if not groups:
                     return ScriptResult([], {}, False)
                 options = database.options_in_caller()
                 result = yield from apply_script(groups, options, state, random.getrandbits(62))
-                if result.skipped_locked:  # inserted or removed while we waited for its lock
+                if result.skipped_locked:  # another transaction inserted or removed a row while we waited for its lock
                     raise Contention("skipped")
                 if result.outcomes is not None:
                     return result
@@ -145,7 +145,7 @@ class CallerTransactions:
         return with_clock(options, script)
 
     def _run(self, tx: Any, make: MakeScript[T], first: First[T] | None = None, *, reading: bool = False) -> T:
-        """Run a script on this thread. If the transaction could not be kept usable, the framework is made to roll it back."""
+        """Run a script on this thread. If the transaction could not be kept usable, make the caller's framework roll it back."""
         connection = driver_connection(tx)
         try:
             return self._run_on(check_connection(connection, psycopg.Connection), make, first, reading)
@@ -172,7 +172,7 @@ class CallerTransactions:
     async def _run_async(
         self, tx: object, make: MakeScript[T], first: First[T] | None = None, *, reading: bool = False
     ) -> T:
-        """The same in a task, on an async connection."""
+        """Run a script in a task, on an async connection of psycopg or asyncpg."""
         if is_asyncpg(tx):
             pipeline = AsyncpgPipeline(
                 check_asyncpg(tx),
@@ -211,8 +211,8 @@ class CallerTransactions:
     def _attempts(
         self, pipeline: SavepointPipeline, make: MakeScript[T], first: First[T] | None, reading: bool
     ) -> Steps[T]:
-        """Run what goes `first`; if that has done nothing, the script, in a savepoint, again if another transaction wrote what it had
-        loaded."""
+        """Try `first`. If it did nothing, run the script in a savepoint, and again if another transaction changed the rows that it loaded.
+        """
         identity = self._database.identity
 
         def savepoint() -> SavepointCall:
@@ -237,7 +237,7 @@ class CallerTransactions:
 
 
 def begin_like(connection: AnyConnection) -> Sql:
-    """How psycopg would begin a transaction on this connection, with the caller's own attributes."""
+    """Return the BEGIN that psycopg would send on this connection, with the caller's own attributes."""
     words = ["begin"]
     if connection.isolation_level is not None:
         words.append(
@@ -251,7 +251,8 @@ def begin_like(connection: AnyConnection) -> Sql:
 
 
 def check_connection(tx: object, kind: type[Any]) -> Any:
-    """A psycopg connection of the right kind, sync or async, inside a transaction or about to begin one."""
+    """Return a psycopg connection of this kind, sync or async, that is inside a transaction or can begin one. Raise if it cannot be used.
+    """
     if not isinstance(tx, kind):
         raise invalid("tx", "tx_unsupported", _advice(tx, kind))
     pgconn = tx.pgconn

@@ -1,20 +1,21 @@
 """Compact journal rows: the commonest entries without what the server can fill in.
 
-Theory of operation. An entry is everything that `fold` needs. Most of that a client knows only after it has read the pool: the slot,
-the fence, the counters after the change. A statement that decides by a guard knows it only on the server. So PostgreSQL stores an
-entry of the commonest kinds in two parts. Its *body* has what the asking command determines, and can be encoded before anything is
-locked. Its *columns* have the rest, as numbers, which are also smaller than JSON. `expand` puts the two together again; whatever leaves
-the engine is the whole entry, and no reader can tell how it was stored.
+Theory of operation. An entry is everything that `fold` needs. Most of that a client knows only after it has read the pool: the slot, the
+fence, the counters after the change. A statement that decides by a guard knows it only on the server. So PostgreSQL stores an entry of the
+commonest kinds in two parts. Its *body* has what the asking command determines, and can be encoded before anything is locked. Its *columns*
+have the other values, as numbers, which are also smaller than JSON. `expand` joins the two parts. Only whole entries leave the engine, and
+no reader can tell how an entry was stored.
 
 *Plain* entries have a compact form, all others are stored whole:
 
 - exactly one effect, on a pool without label, window, account limit, line, children, and not on demand;
 - `hold.held` of a new hold with one leg, for no account;
-- `hold.confirmed`, `hold.released` and `hold.expired` of such a hold, all of its units at once, if it has no reason and no last
-  operation from before.
+- `hold.confirmed`, `hold.released` and `hold.expired` of such a hold, all of its units at once, if it has no reason and no last operation
+  from before.
 
-`compact` compares every field of the entry: either `expand` gives the same entry back, or there is no compact form. A test that
-changes each field of each struct in turn finds one that is not compared. The checksum covers the body. A column that was changed by hand is found by `verify`, because the entry then does not follow from the one before it.
+`compact` compares every field of the entry: either `expand` restores an equal entry, or there is no compact form. A test changes each field
+of each struct in turn and fails if a field is not compared. The checksum covers the body. `verify` finds a column that was changed by hand,
+because the entry then does not follow from the one before it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _CLOCKWORK: Final = (SYSTEM, None, None, None, False, None)
 
 
 class CompactBody(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What the asking command determines of an entry, as its text is stored."""
+    """The part of an entry that the asking command determines, as its text is stored."""
 
     action: Action = HELD
     owner_hash: str | None = None
@@ -102,7 +103,7 @@ WHOLE: Final[Row] = (None,) * len(CompactColumns._fields)
 """The columns of a row with a whole entry."""
 _POOL: Final = CompactColumns._fields.index("pool")
 _BEHIND: Final = 5 + len(CompactColumns._fields)
-"""The first column behind these, in what is read of an entry."""
+"""The first column behind these, in the rows that a statement reads."""
 
 
 CompactRow: TypeAlias = tuple[bytes, Row]
@@ -110,7 +111,7 @@ CompactRow: TypeAlias = tuple[bytes, Row]
 
 
 def compact(entry: Entry) -> CompactRow | None:
-    """The compact form of an entry, if it has one."""
+    """Return the compact form of an entry, or None if it has none."""
     effects = entry.effects
     if (
         len(effects) != 1
@@ -125,8 +126,9 @@ def compact(entry: Entry) -> CompactRow | None:
 
 
 def _is_plain(effect: Effect, entry: Entry) -> bool:
-    """Whether the effect is on a pool without anything special. (Field by field, here and below: whole structs or tuples take longer
-    to build than to compare.)"""
+    """Return whether the effect is on a plain pool. (Field by field, here and below: whole structs or tuples take longer to build than to
+    compare.)
+    """
     pool = effect.pool
     return not (
         effect.tally is not None
@@ -243,7 +245,7 @@ def _columns(
 
 
 def expand(tenant: str, subject: str, text: str | bytes, columns: Sequence[Any]) -> Entry:
-    """The whole entry of a compact row. A row that cannot be one raises `msgspec.DecodeError`."""
+    """Return the whole entry of a compact row. Raise `msgspec.DecodeError` for a row that cannot be one."""
     its = CompactColumns(*columns)
     body = decode_body(text)
     if None in (its.units, its.slot, its.total, its.held, its.consumed, its.fence, its.version):
@@ -285,13 +287,14 @@ def _expand_ended(tenant: str, subject: str, body: CompactBody, its: CompactColu
 
 
 def is_compact(columns: Sequence[Any]) -> bool:
-    """Whether these columns belong to a compact row."""
+    """Return whether these columns belong to a compact row."""
     return columns[_POOL] is not None
 
 
 def journal_row(row: Row) -> JournalRow:
-    """Return what leaves the engine of a row that was read: seq, body, lane, tenant, subject, and the columns of `CompactColumns`. A
-    statement may read more columns behind these."""
+    """Return a stored row as a journal row with a whole entry. The row has seq, body, lane, tenant, subject, the columns of
+    `CompactColumns`, and perhaps more columns behind these.
+    """
     seq, body, lane, tenant, subject, *columns = row[:_BEHIND]
     text = encode_entry(expand(tenant, subject, body, columns)) if is_compact(columns) else body
     return JournalRow(seq, text, lane)

@@ -1,9 +1,9 @@
 """Connections of our own, and the pool that keeps them.
 
-The pool opens connections when they are needed, up to a limit, and lends each to one thread or task at a time. It rolls back a
-connection that comes back inside a transaction, drops one that is broken, out of step or leads to a primary that was replaced,
-and tests one that has been idle before lending it, so that a server that went away costs no caller an answer. It reads what a done
-answer survives (`opening.DurabilityCheck`) on every new connection, and again on one that it lends when that was a while ago.
+The pool opens connections on demand, up to a limit, and lends each to one thread or task at a time. It rolls back a connection that comes
+back inside a transaction. It drops one that is broken, out of step or connected to a replaced primary. It tests an idle connection before
+lending it, so that no caller gets a connection to a server that has gone away. It reads the server's durability settings
+(`opening.DurabilityCheck`) on every new connection, and again before it lends one whose settings are stale.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class PipelineConnection(Pipeline):
         self.primary: Primary | None = None
         """The server it leads to, if that is known."""
         self.watch: PrimaryWatch | None = None
-        """Told of every wait, so that a wait for a host that was replaced comes to an end."""
+        """Learns of every wait, so that it can end a wait for a host that was replaced."""
         pgconn.nonblocking = 1
         pgconn.notice_handler = self._notice
         pgconn.enter_pipeline_mode()
@@ -100,7 +100,7 @@ class PipelineConnection(Pipeline):
         self.notices.append(b": ".join(fields).decode("utf-8", "replace"))
 
     def run(self, script: Script[T]) -> T:
-        """Run a script to its end on this thread; an error stops it where it is."""
+        """Run a script to its end on this thread; close it if a statement fails."""
         try:
             statements = next(script)
             while True:
@@ -145,7 +145,7 @@ class PipelineConnection(Pipeline):
             await self.execute_async((ROLLBACK,), lambda: None, until)
 
     def execute(self, statements: Sequence[Statement]) -> list[list[Row]]:
-        """One exchange on this thread, within our timeout and what is left of the call."""
+        """Run one exchange on this thread, within the connection's timeout and the time left to the call."""
         self.notices.clear()
         steps = self.exchange(statements)
         if self.watch is not None:
@@ -160,16 +160,16 @@ class PipelineConnection(Pipeline):
         return answers
 
     def cancel(self) -> None:
-        """Ask the server to cancel what it does for this connection. From any thread."""
+        """Ask the server to cancel the statement that runs on this connection. Safe from any thread."""
         if self.owner is not None:
             self.owner.cancel_safe(timeout=GRACE)
 
     def fetch(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """One statement's rows."""
+        """Return one statement's rows."""
         return self.execute(((name, parameters),))[0]
 
     def fetch_each(self, name: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
-        """The rows of a statement that declares a cursor, fetched as they are needed, in a transaction that is open."""
+        """Yield the rows of a statement that declares a cursor, fetched when they are needed, in an open transaction."""
         rows = self.execute(((name, parameters), (f"{name}_next", ())))[1]
         while len(rows) == FETCHED:
             yield from rows
@@ -178,13 +178,15 @@ class PipelineConnection(Pipeline):
         yield from rows
 
     def _check_replicated(self) -> None:
-        """Checked for every exchange, so that no commit can miss it."""
+        """Raise `NotReplicated` if the server gave up its wait for a standby. Runs after every exchange with notices, so no commit can miss
+        it.
+        """
         if standby_given_up(self.notices):
             raise NotReplicated
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open, aborted or not, as far as libpq knows."""
+        """Whether libpq knows of an open transaction, aborted or not."""
         return self.pgconn.transaction_status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR)
 
     @property
@@ -195,8 +197,9 @@ class PipelineConnection(Pipeline):
 
     @property
     def has_news(self) -> bool:
-        """Whether the server has sent something since the last exchange, or has hung up: as a rule because it is going down. To find out
-        costs less than to leave the outcome of a batch unknown."""
+        """Whether the server has sent something since the last exchange, or has hung up: usually because it is going down. This check costs
+        less than a batch with an unknown outcome.
+        """
         if self._poll is None:
             self._poll = select.poll()
             self._poll.register(self.pgconn.socket, select.POLLIN)
@@ -230,7 +233,7 @@ class ConnectionPool:
 
     @contextmanager
     def connection(self) -> Iterator[PipelineConnection]:
-        """Lend a connection; waits for one, bounded."""
+        """Lend a connection. Wait for a free one, up to the timeout."""
         connection = self._acquire()
         try:
             yield connection
@@ -239,8 +242,9 @@ class ConnectionPool:
 
     @contextmanager
     def idle_connection(self) -> Iterator[PipelineConnection | None]:
-        """Lend one that was used a moment ago, or None: for callers that must not block. A connection that comes back inside a
-        transaction is dropped, for the same reason."""
+        """Lend a recently used connection, or None: for callers that must not block. A connection that comes back inside a transaction is
+        dropped, because a rollback would block.
+        """
         connection = None
         with self._changed:
             if self._free and not self.closed and self._recently_used(*self._free[-1]):
@@ -296,14 +300,14 @@ class ConnectionPool:
                 self._changed.notify()
 
     def drop_idle(self) -> None:
-        """Close all that are not lent: after a failover they lead to the wrong server."""
+        """Close all connections that are not lent: after a failover they lead to the wrong server."""
         with self._changed:
             idle, self._free = self._free, []
         for _, connection in idle:
             connection.close()
 
     def close(self) -> None:
-        """Lend no more, and close all that are not lent."""
+        """Lend no more connections, and close all that are not lent."""
         self.closed = True
         if os.getpid() == self._pid:
             self.drop_idle()
@@ -315,7 +319,7 @@ class ConnectionPool:
                         connection.cancel()
 
     def _recently_used(self, since: float, connection: PipelineConnection) -> bool:
-        """Whether it can be lent without a test."""
+        """Return whether this connection can be lent without a test."""
         now = time.monotonic()
         return now < self._durability.stale_at and now - since < IDLE and connection.usable and not connection.has_news
 
@@ -340,7 +344,7 @@ class ConnectionPool:
         return True
 
     def _test(self, connection: PipelineConnection) -> None:
-        """Read the settings that answers rest on; a connection that does not answer, or whose settings are refused, is closed."""
+        """Read the durability settings. Close a connection that does not answer, or whose settings are refused, and raise."""
         try:
             with at_most(BRIEF):
                 self._durability.read(connection)

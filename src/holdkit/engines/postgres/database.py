@@ -1,7 +1,7 @@
-"""The database as this process knows it: how its tables are laid out, and by which options a batch runs on it.
+"""The database as this process knows it: its address, its layout and its clock.
 
-A `Database` adds to its address what is stored with the data (the number of lanes, the limits, whether the tables are distributed) and
-the clock, and makes the `BatchOptions` of each batch.
+A `Database` adds to its address what is stored with the data (the number of lanes, the limits, whether the tables are distributed) and the
+clock, and makes the `BatchOptions` of each batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .rows import record_of
 from .statements import load, load_for_one_lane, refuse_newer, with_lock_timeout
 
 STALE: Final = 1.0
-"""Seconds after which a list, which does not bring the server's clock along, reads it first."""
+"""Seconds after which the server's clock is read before a list, whose statements do not return it."""
 NO_WAIT_MS: Final = 100
 """Milliseconds that a batch which does not wait for locks still waits for a row that another transaction is inserting."""
 
@@ -43,7 +43,7 @@ class BatchOptions(NamedTuple):
     """An injected clock's; None: the server's clock, read after the locks."""
     wait_for_locks: bool
     wait_ms: str
-    """How long a wait for a lock may take, in milliseconds: of a batch that waits for locks, and of every batch for the lane heads."""
+    """Milliseconds that a wait for a lock may take: in a batch that waits for locks, and in every batch for the lane heads."""
     lock_timeout: str | None = None
     """Milliseconds, set at the beginning of the transaction; None: the connection's own setting is right."""
     bounded: bool = False
@@ -55,21 +55,22 @@ class BatchOptions(NamedTuple):
     several_lanes: bool = False
     """With distributed tables, whether this transaction may touch more than one lane."""
     assume_new: bool = False
-    """Do not look for the ids that the batch is about to insert: they are nearly always new. If one is not, the write's row count
-    says so, nothing was done, and the batch runs again without this assumption."""
+    """Do not look for the ids that the batch is about to insert: they are nearly always new. If an id exists, the write's row count
+    differs, nothing is done, and the batch runs again without this assumption.
+    """
     proof_in_own_transaction: bool = False
     """The next transaction on this connection reaches the same server, so a read may release its locks before a second
     transaction proves that what it saw is durable."""
     stored: StoredLimits | None = None
-    """Where limits that another process has changed are taken over; None: they are not checked."""
+    """Takes over the limits that another process has changed; None: they are not checked."""
     lines: KnownLines | None = None
-    """Lines that earlier batches have met; None: a call in a caller's transaction, and distributed tables, do not use them."""
+    """Lines that earlier batches have met; None in a caller's transaction and with distributed tables."""
     names: ErasedNames | None = None
-    """What recognises erased names under these limits."""
+    """Recognises erased names under these limits."""
 
 
 def load_limits(options: BatchOptions) -> Script[Limits]:
-    """Take over the limits that are stored, for all batches to come. Refuse a schema that was migrated beyond this release meanwhile."""
+    """Take over the stored limits for all later batches. Raise if the schema was migrated beyond this release meanwhile."""
     assert options.stored is not None, "only a batch that can take them over looks"
     key = (lane_of_record(LIMITS_KEY, options.lanes), *LIMITS_KEY)
     rows, versions = yield ("read_record", key), ("schema_version", ())
@@ -104,26 +105,26 @@ class Database:
         """Whether the tables are distributed by lane; False until the schema was read."""
         self.identity, self.lanes, self.stored, self.secret = "", 0, StoredLimits(limits), b""
         self._usual = self._usual_options(limits)
-        """The options of a batch that does not wait for locks, under the limits as they were when it was made."""
+        """The options of a batch that does not wait for locks, under the limits at the time when they were made."""
 
     def adopt(self, schema: Schema) -> None:
-        """Take over what the tables say."""
+        """Take over what the tables say about themselves."""
         self.identity, self.lanes, self.stored = schema.identity, schema.lanes, schema.stored
         self.distributed, self.secret = schema.distributed, schema.secret
         self._usual = self._usual_options(self.stored.in_force)
 
     @property
     def slot(self) -> Slot | None:
-        """An injected clock's, if there is one."""
+        """The injected clock's slot, or None if there is no injected clock."""
         return None if self.injected is None else self.injected()
 
     def heard(self, slot: Slot | None, began: float) -> None:
-        """Note what the server's clock said in an exchange that began then."""
+        """Store the server's time that an exchange returned; `began` is the local time when the exchange began."""
         if slot is not None and self.injected is None:
             self.server_clock.heard(slot, began)
 
     def read_clock(self, connection: PipelineConnection) -> Slot:
-        """The server's clock, or the injected one, right now."""
+        """Return the current time of the server's clock, or of the injected one."""
         began = steady()
         ((slot,),) = connection.fetch("read_clock", (self.slot,))
         self.heard(slot, began)
@@ -131,7 +132,7 @@ class Database:
         return found
 
     def keep_time(self, connection: PipelineConnection) -> None:
-        """Read the server's clock, if that was a while ago."""
+        """Read the server's clock, if the last reading is older than `STALE`."""
         if self.injected is None and self.server_clock.age > STALE:
             self.read_clock(connection)
 
@@ -150,12 +151,12 @@ class Database:
                             distributed=self.distributed, lines=lines, names=self.stored.names(limits))  # fmt: skip
 
     def options_in_caller(self) -> BatchOptions:
-        """For a call in a caller's transaction."""
+        """Return the options of a call in a caller's transaction."""
         options = self.options(wait_for_locks=True, several_lanes=self.distributed)
         return options._replace(in_caller_transaction=True, lines=None)
 
     def statements(self) -> Mapping[str, Sql]:
-        """Every statement by name, in this schema and for this layout of the tables."""
+        """Return every statement by name, for this schema and this layout of the tables."""
         schema = self.address.schema
         if not self.distributed:
             return load(schema)
@@ -164,10 +165,10 @@ class Database:
 
 
 def lock_timeout_ms(limits: Limits) -> str:
-    """How long a batch that waits for locks waits for one: milliseconds, as the server's setting is written."""
+    """Return how long a batch that waits for locks waits for one lock, in milliseconds, as text for the server's setting."""
     return str(max(1, limits.lock_timeout // 1000))
 
 
 def bounded(limits: Limits) -> bool:
-    """Whether the number of rows of any table is limited."""
+    """Return whether the number of rows of any table is limited."""
     return limits.max_pools is not None or limits.max_holds is not None or limits.max_operations is not None
