@@ -1,20 +1,21 @@
-"""The routing of batches: which commands a guard decides, sending them, and what is learned from their misses.
+"""The routing of batches: choosing the commands that a guard decides, sending them, and learning from their misses.
 
 Theory of operation. A batch is guarded if a guard may decide nearly all of its groups; a round trip for a few of them would make all others
-wait. It is sent as a guarded batch (`guarded_batch`): one exchange, with its COMMIT in it. Groups that it does not answer follow in the same
-call, in the ordinary way (`transactions`). If that fails, the answers of the guarded batch stand, and the error is that of the others.
+wait. It is sent as a guarded batch (`guarded_batch`): one exchange, with its COMMIT in it. Groups that it does not answer follow in the
+same call, on the ordinary path (`transactions`). If that fails, the answers of the guarded batch stand, and only the other groups get the
+error.
 
-*Learning.* A pool that missed takes the ordinary way for a while, the longer the less likely it is that the cause has disappeared. A command
-that ends a hold does not name its pool: so where most of them miss in batch after batch (claims, items, holds of several legs), all such
-commands take the ordinary way for a moment, then one batch tries again. Nothing of this is stored, and no answer depends on it: a wrong
+*Learning.* A pool that missed takes the ordinary path for a while: longer, the less likely it is that the cause has disappeared. A command
+that ends a hold does not name its pool. So if most of these commands miss in consecutive batches (claims, items, holds of several legs),
+all of them take the ordinary path for a moment, then one batch tries again. Nothing of this is stored, and no answer depends on it: a wrong
 guess costs a round trip.
 
-*Errors.* Once COMMIT may have left, a lost connection or an interrupt makes the outcome unknown; an error of any statement before it means
-that nothing was done, and the ordinary way decides everything. On the event loop nothing may block: what cannot be done there raises
+*Errors.* Once COMMIT may have left, a lost connection or an interrupt makes the outcome unknown. An error of any statement before it means
+that nothing was done, and the ordinary path decides everything. The event loop must not be blocked: a step that would block raises
 `NeedsThread`, with nothing done, and a thread applies the batch from the beginning.
 
-A batch that waits for locks is guarded too if it can be: where several processes share a busy pool, most calls wait for it, and the guarded
-batch itself waits for a lock, a little.
+A batch that waits for locks is guarded too if it can be: if several processes share a busy pool, most calls wait for it, and the guarded
+batch itself waits briefly for a lock.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from .transactions import Connections, Transactions
 
 MAX_GUARDED_POOLS: Final = 2
-"""Pools of a guarded batch: with more the statement costs the server more than the ordinary way does."""
+"""Pools of a guarded batch: with more the statement costs the server more than the ordinary path does."""
 PAUSE_SECONDS: Final = {
     "special": 10.0,
     "line": 1.0,
@@ -54,38 +55,39 @@ PAUSE_SECONDS: Final = {
     "unnumbered": 0.01,
     "limits": 0.0,
 }
-"""How long a pool takes the ordinary way, by the cause of its miss."""
+"""Seconds for which a pool takes the ordinary path, by the cause of its miss."""
 SPREAD_PAUSE_SECONDS: Final = 1.0
-"""How long ends take the ordinary way after those of one batch were spread over more than `MAX_GUARDED_POOLS`."""
+"""Seconds for which ends take the ordinary path after those of one batch were spread over more than `MAX_GUARDED_POOLS`."""
 EXPECT_DUE_SECONDS: Final = 2.0
-"""How long after legs were due on a pool others are expected to be."""
+"""Seconds for which more legs are expected to be due on a pool that had due legs."""
 MAX_REMEMBERED_POOLS: Final = 4_096
 GROUPS_PER_EXCEPTION: Final = 8
 """A batch is guarded if it has at least this many groups for each group that the guard cannot decide."""
 MAX_MISSED_BATCHES: Final = 2
-"""Consecutive batches in which most guarded ends missed before ends take the ordinary way, for as long as a pool that was not found."""
+"""Consecutive batches in which most guarded ends missed before ends take the ordinary path, for `PAUSE_SECONDS["pool"]`."""
 BATCHES_HELD_OFF: Final = 16
-"""Batches that take the ordinary way after an id was found that exists already: retries come in swarms."""
+"""Batches that take the ordinary path after an id was found that exists already: retries come in swarms."""
 CALLERS_ERRORS: Final = frozenset({"57014", "55P03", "40001", "40P01"})
-"""Errors of a guarded call that its caller gets, because the ordinary way would meet them again: cancelled, no lock in time, serialization
-failure, deadlock."""
+"""Errors of a guarded call that its caller gets, because the ordinary path would meet them again: cancelled, no lock in time, serialization
+failure, deadlock.
+"""
 ANY_POOL: Final[Key] = ("", "")
 """Stands for the pools of holds that are to end, which are not known here. (No pool has an empty name.)"""
 
 
 class Guards:
-    """Selects what a guard may decide, and learns from what missed. Used by several threads; a count may be off by a few."""
+    """Selects the commands that a guard may decide, and learns from their misses. Used by several threads; a count may be off by a few."""
 
     def __init__(self, *, enabled: bool) -> None:
         self.enabled = enabled
         self._paused: dict[Key, float] = {}
         """Until when, by `time.monotonic`."""
         self._due: dict[Key, float] = {}
-        """Pools on which legs were due a moment ago, and until when others are expected to be."""
+        """Until when more legs are expected to be due on a pool that had due legs, by `time.monotonic`."""
         self._batches = self._commands = self._passed = 0
         self._returned = 0
         self._held_off = 0
-        """Batches that will take the ordinary way, whatever is in them."""
+        """The number of coming batches that will take the ordinary path."""
         self._misses: Counter[str] = Counter()
         self._missed_batches = 0
         """Consecutive batches in which most ends missed."""
@@ -106,7 +108,7 @@ class Guards:
         )
 
     def select(self, groups: Sequence[Group], options: BatchOptions) -> GuardedBatch | None:
-        """Return the groups that a guard may decide; None if the whole batch takes the ordinary way."""
+        """Return the groups that a guard may decide; None if the whole batch takes the ordinary path."""
         limits = options.limits
         if not self.enabled or options.bounded or options.distributed or len(groups) > limits.max_touched_legs:
             return None
@@ -133,11 +135,13 @@ class Guards:
         return batch
 
     def hold_off(self, batches: int = 1) -> None:
-        """Let the next batches take the ordinary way."""
+        """Let this number of batches take the ordinary path."""
         self._held_off = batches
 
     def _admit(self, command: PlaceHold | Ending, batch: GuardedBatch, now: float) -> bool:
-        """Note pool and ids of this command in the batch, if it may be part of it; an id may be in it once."""
+        """Add pool and ids of this command to the batch if the guard may decide it. Return False if it may not, or if the batch has one of
+        the ids.
+        """
         tenant, hold_id, op, options = command.tenant, command.id, command.op, batch.options
         assert hold_id is not None
         key, lane = ANY_POOL, 0
@@ -147,7 +151,7 @@ class Guards:
             if lane_of_hold(hold_id, options.lanes) != lane:
                 return False
         elif options.lines is not None and options.lines.has((tenant, hold_id)):
-            return False  # others may wait for what it would end. (Where it places, the pool is paused after its first miss.)
+            return False  # others may wait for the units that it would free. (Where it places, the pool is paused after its first miss.)
         if self._paused and self._paused.get(key, 0.0) > now:
             return False
         if (tenant, hold_id) in batch.ids or (op is not None and (tenant, "op", op) in batch.ids):
@@ -162,7 +166,7 @@ class Guards:
         return True
 
     def learn(self, batch: GuardedBatch, result: GuardedResult) -> None:
-        """Count what passed and what did not, and let pools that missed take the ordinary way for a while."""
+        """Count passes and misses, and let pools that missed take the ordinary path for a while."""
         passed, causes = result.passed, result.causes
         self._count(batch)
         self._passed += len(passed)
@@ -183,7 +187,7 @@ class Guards:
             self._learn_ends(batch.ends, ended)
 
     def _learn_misses(self, batch: GuardedBatch, result: GuardedResult) -> int:
-        """Count what did not pass, by cause, and return how many holds were ended."""
+        """Count the misses by cause, and return how many holds were ended."""
         ended = 0
         for index, command in zip(batch.indexes, batch.commands, strict=True):
             if index in result.passed:
@@ -218,7 +222,7 @@ class Guards:
         return cause == "duplicate"
 
     def run_call(self, guarded: GuardedCall, call: SavepointCall) -> Steps[ScriptResult | None]:
-        """Send one command in a caller's transaction. Return what was done; None: nothing, and the ordinary way follows."""
+        """Send one command in a caller's transaction. Return its result; None if nothing was done and the ordinary script must follow."""
         batch = guarded.batch
         try:
             ((answer,),) = yield from call.run_alone(guarded.statement)
@@ -254,12 +258,12 @@ class Guards:
     def _pause_for(self, key: Key, seconds: float) -> None:
         if seconds:
             if len(self._paused) >= MAX_REMEMBERED_POOLS:
-                self._paused.clear()  # they are found again
+                self._paused.clear()  # the next miss adds each of them again
             self._paused[key] = time.monotonic() + seconds
 
 
 class GuardRouting:
-    """Applies batches: what a guard may decide first, then everything else in the ordinary way."""
+    """Applies batches: sends the groups that a guard may decide first, then the other groups on the ordinary path."""
 
     def __init__(
         self,
@@ -273,7 +277,7 @@ class GuardRouting:
         self._notifier, self._guards = notifier, guards
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool, add_late: AddLate | None = None) -> Applied:
-        """Apply these groups on this thread. `add_late` may add others once a batch that waits has locked its pools."""
+        """Apply these groups on this thread. `add_late` may add groups once a batch that waits has locked its pools."""
         batch, state = self._select(groups), RetryState()
         if batch is None:
             return self._ordinary.apply(groups, state, wait_for_locks=wait_for_locks, add_late=add_late)
@@ -293,7 +297,7 @@ class GuardRouting:
         return result.applied(groups, missed, ordinary)
 
     async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None] | None, until: float) -> Applied:
-        """Apply these groups on the event loop; what cannot be done there without blocking raises `NeedsThread`."""
+        """Apply these groups on the event loop. Raise `NeedsThread` for a batch that would block it."""
         batch, state = self._select(groups), RetryState()
         if batch is None:
             return await self._ordinary.apply_on_loop(groups, state, sent, until)
@@ -313,13 +317,13 @@ class GuardRouting:
         return result.applied(groups, missed, ordinary)
 
     def _select(self, groups: Sequence[Group]) -> GuardedBatch | None:
-        """Return the guarded batch of these groups; None if they take the ordinary way, if only because that prunes."""
+        """Return the guarded batch of these groups; None if they take the ordinary path, perhaps only because that prunes."""
         if time.monotonic() > self._ordinary.prune_at:
             return None
         return self._guards.select(groups, self._database.options(wait_for_locks=False))
 
     def _send(self, batch: GuardedBatch, state: RetryState, wait_for_locks: bool) -> GuardedResult:
-        """Send the batch on this thread. Note in `state` whether an id exists that was assumed to be new."""
+        """Send the batch on this thread. Set `state.check_again` if an id exists that was assumed to be new."""
         statements, began, address = _statements_of(batch), steady(), self._database.address
         with self._connections.for_batch(wait_for_locks).connection() as connection:
             try:
@@ -340,7 +344,7 @@ class GuardRouting:
     async def _send_on_loop(
         self, batch: GuardedBatch, state: RetryState, sent: Callable[[], None] | None, until: float
     ) -> GuardedResult:
-        """Send the batch on the event loop; what cannot be done there raises `NeedsThread`, with nothing done."""
+        """Send the batch on the event loop. Raise `NeedsThread`, with nothing done, if it would block the loop."""
         statements, began = _statements_of(batch), steady()
         with self._connections.no_wait.idle_connection() as connection:
             if connection is None:
@@ -372,7 +376,7 @@ class GuardRouting:
 
 
 def _statements_of(batch: GuardedBatch) -> Sequence[Statement]:
-    """Return the statements of a batch, made before a connection is lent. An error in here is that of one of its commands."""
+    """Return the statements of a batch, made before a connection is lent. An error in here comes from one of its commands."""
     try:
         return batch.statements()
     except Exception as error:
@@ -380,7 +384,7 @@ def _statements_of(batch: GuardedBatch) -> Sequence[Statement]:
 
 
 def _not_applied(groups: Sequence[Group], error: NeedsThread | HoldkitError) -> Applied:
-    """Return that nothing was done of these groups: they failed with this error, or are left for a thread."""
+    """Return an answer that applies none of these groups: they failed with this error, or are left for a thread."""
     every = range(len(groups))
     return Applied(
         [[] for _ in every],

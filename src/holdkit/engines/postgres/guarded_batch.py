@@ -1,17 +1,20 @@
 """The guarded batch: begin, lock, write and commit in one round trip, for commands that a guard decides (`core.guards`).
 
 Theory of operation. The ordinary batch (`script`) loads rows, lets the core decide, and writes them back: two round trips, and between them
-everybody who wants the same pools waits for this client. Here the guard travels instead of the rows:
+every other user of these pools waits for this client. Here the guard travels instead of the rows:
 
     begin · lock · write · commit          one pipeline, one synchronisation point
 
-- *lock* is a statement of its own, because a statement's snapshot is older than the locks that it waits for. It notes what it has locked in
-  a setting of the transaction, and *write* touches nothing else: a pool or a hold that was committed between the two is not locked.
-- *write* is one statement. It evaluates the guard, reads the clock, and writes what passed. Its parts count their rows, and a wrong number
-  raises, because COMMIT is on its way already.
-- *A miss is an answer.* What does not pass is untouched, and takes the ordinary way in the same call of `apply`. So do all commands if the
-  server refuses a statement: an id that exists already (which the ordinary way then looks for), a lock that did not become free in time.
-- COMMIT is in the same round trip, so a lost connection always leaves the outcome unknown, as it does during the COMMIT of an ordinary batch.
+- *lock* is a statement of its own, because a statement's snapshot is older than the locks that it waits for. It stores the keys of the
+  locked rows in a setting of the transaction, and *write* touches nothing else: a pool or a hold that was committed between the two is not
+  locked.
+- *write* is one statement. It evaluates the guard, reads the clock, and writes the commands that passed. Its parts count their rows, and a
+  wrong number raises, because COMMIT is on its way already.
+- *A miss is an answer.* A command that does not pass changes nothing, and takes the ordinary path in the same call of `apply`. So do all
+  commands if the server refuses a statement: an id that exists already (which the ordinary path then looks for), a lock that did not become
+  free in time.
+- COMMIT is in the same round trip, so a lost connection always leaves the outcome unknown, as it does during the COMMIT of an ordinary
+  batch.
 
 *In a caller's transaction* a guard decides one command (`GuardedCall`). Nothing of ours is prepared on a caller's connection, so the server
 parses and plans every statement that we send, and the ordinary script sends ten. A function of the schema is parsed once per session, and
@@ -22,13 +25,13 @@ could take away. So the command is sent as one call of a function:
 
 - The function checks the transaction first, like `check_transaction`; then it locks the pool, evaluates the guard, and writes.
 - After a miss, the function has written nothing, and the ordinary script follows, in a savepoint of its own. It finds out why a transaction
-  does not suit, and decides what the guard does not admit. Locks that the function took stay, as the script would take them.
-- If the function raises, the savepoint is rolled back. An id that exists already, or a database that does not have the function, takes the
-  ordinary way too. A lock that was not free in time, or a deadlock, is the caller's answer, as it is there.
+  is unsuitable, and decides commands that the guard does not admit. Locks that the function took stay, as the script would take them.
+- If the function raises, the savepoint is rolled back. If an id exists already, or the database does not have the function, the ordinary
+  script follows too. A lock that was not free in time, or a deadlock, is the caller's answer, as in the script.
 - Its entry waits for a number like every other of a caller's transaction, but it is a compact one (`compact_entries`).
 
-Here are the statements and their answers; `guard_routing` chooses the commands and sends them. `tests/engines/postgres` compares what both
-statements and both functions write with the core.
+Here are the statements and their answers; `guard_routing` chooses the commands and sends them. `tests/engines/postgres` compares the rows
+that both statements and both functions write with the core's.
 """
 
 from __future__ import annotations
@@ -54,16 +57,16 @@ from .encoding import checksum
 from .rows import Columns, columns, reference_checksum, whole_leg
 
 MAX_RETURNED_LEGS: Final = 100
-"""Due legs of a pool that a guarded batch returns; a pool with more takes the ordinary way."""
+"""Due legs of a pool that a guarded batch returns; a pool with more takes the ordinary path."""
 LOCK_WAIT_MS: Final = 50
-"""How long a batch waits for the lock of its one pool: others that want it are about to commit, unless they are callers."""
+"""How long a batch waits for the lock of its one pool: other batches that have it locked commit soon, callers' transactions may not."""
 SEVERAL_LOCKS_WAIT_MS: Final = 20
-"""How long a batch waits for each lock where it may hold the locks of other pools meanwhile."""
+"""How long a batch waits for each lock while it may hold the locks of other pools."""
 _EXPIRY_CRC: Final = checksum(EXPIRY_BODY)
 
 
 class CommandColumns(NamedTuple):
-    """What the server needs to know of a command, in the order of `guard_moves`; of several commands, each field is a list."""
+    """The values of a command that the server needs, in the order of `guard_moves`; for several commands, each field is a list."""
 
     kind: Any
     """0: place, 1: confirm, 2: release."""
@@ -95,26 +98,26 @@ class Passed(NamedTuple):
 
 
 class GuardedResult(NamedTuple):
-    """What became of a guarded batch."""
+    """The answers and the misses of a guarded batch."""
 
     passed: dict[int, Passed]
     """By the index of the group."""
     slot: Slot | None
-    """What the server's clock said."""
+    """The server's time."""
     causes: Mapping[Key, str]
-    """Why pools missed."""
+    """Why each of these pools missed."""
     returned: int = 0
     """Due legs that it returned."""
     pools: int = 1
     """Pools that it changed."""
 
     def missed(self, groups: Sequence[Group]) -> list[int]:
-        """Return the indexes of the groups that it did not answer."""
+        """Return the indexes of the groups that this result does not answer."""
         passed = self.passed
         return [] if len(passed) == len(groups) else [index for index in range(len(groups)) if index not in passed]
 
     def applied(self, groups: Sequence[Group], missed: Sequence[int] = (), ordinary: Applied | None = None) -> Applied:
-        """Return the answers to all groups: those that passed, and those that the ordinary way gave to the missed ones."""
+        """Return the answers to all groups: those that passed, and the ordinary path's answers to the missed ones."""
         outcomes: list[list[Outcome]] = [[] for _ in groups]
         positions: list[Sequence[Position | None]] = [[] for _ in groups]
         for index, (outcome, position) in self.passed.items():
@@ -154,7 +157,7 @@ class GuardedBatch(Struct):
     ends: int = 0
     """Commands that end a hold."""
     may_be_due: bool = False
-    """Legs may be due on its one pool: the statement for several pools returns them."""
+    """Legs may be due on its one pool: then it uses the statement for several pools, which returns them."""
     columns: CommandColumns | None = None
     """Of the commands, once its statements were made."""
 
@@ -195,7 +198,7 @@ class GuardedBatch(Struct):
         )  # fmt: skip
 
     def _sums(self) -> list[int]:
-        """Return for each place the units of it and of those before it on its pool; for an end, 0."""
+        """Return for each place its units plus those of the places before it on its pool; for an end, 0."""
         upto, sums = dict.fromkeys(self.pools, 0), list[int]()
         for command in self.commands:
             if type(command) is PlaceHold:
@@ -207,7 +210,7 @@ class GuardedBatch(Struct):
         return sums
 
     def read(self, answers: Sequence[list[Row]]) -> GuardedResult:
-        """Return what the server made of it, by the answers to its statements."""
+        """Return the result of the batch, from the answers to its statements."""
         *_, rows, _ = answers
         return self._read_one_pool(rows) if self.places_on_one_pool else self._read_several(rows)
 
@@ -241,7 +244,7 @@ class GuardedBatch(Struct):
 
 
 class EndedColumns(NamedTuple):
-    """What the server says of a hold that it has ended: its columns as they were before. Of a hold that it has placed, only the pool."""
+    """The columns of a hold before the server ended it. For a hold that the server placed, only the pool is set."""
 
     units: int
     held_at: Slot
@@ -296,7 +299,7 @@ class GuardedCall:
 
 
 def _hold_before(command: Ending, owner_hash: str, fence: int, row: EndedColumns) -> StoredHold:
-    """Return the hold that the command has ended, as it was before."""
+    """Return the hold in its state before the command ended it."""
     return StoredHold(command.tenant, command.id, (HeldLeg(row.pool, row.units, row.units),), owner_hash, held_at=row.held_at,
                       fence=fence, deadline=row.deadline, entity=row.entity, actor=row.actor, metadata=row.metadata,
                       correlation_id=row.correlation_id, version=row.version)  # fmt: skip

@@ -1,8 +1,8 @@
-"""Reads of holds, as scripts: single ones as they look now, and lists of those that fit (`core/searching.py`).
+"""Reads of holds, as scripts: single holds in their current state, and lists of those that fit (`core/searching.py`).
 
-A list is one or two walks along an order that is stored: that of all ids in each lane, that of an entity's or an account's, or that of
-the ids that carry no time. A walk answers with the ids that may fit; these holds are then read as a whole. The live holds of a pool
-that has few of them are found by its outstanding legs.
+A list is one or two walks along a stored order: of all ids in each lane, of the holds of an entity or an account, or of the ids that carry
+no time. A walk returns the ids that may fit; these holds are then read as a whole. If a pool has few live holds, its outstanding legs lead
+to them.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from .rows import DIGITS, HOLD_COLUMNS, hold_keys, is_id, pool_keys
 
 
 def query_one(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:
-    """One statement's rows."""
+    """Return one statement's rows."""
     (rows,) = yield ((name, parameters),)
     return rows
 
 
 def find_hold(options: BatchOptions, query: FindHold) -> Script[StoredHold | None]:
-    """One hold as it looks now: at the latest of the clock and its pools' last slots."""
+    """Return one hold in its current state: at the latest of the clock and its pools' last slots."""
     tenant, hold_id = query.key
     if not is_id(hold_id):
         return None
@@ -57,7 +57,7 @@ def find_hold(options: BatchOptions, query: FindHold) -> Script[StoredHold | Non
 
 
 def find_holds(options: BatchOptions, query: FindHolds) -> Script[list[StoredHold | None]]:
-    """Several holds, in the order asked."""
+    """Return several holds, in the order of the query."""
     wanted = sorted({key for key in query.keys if is_id(key[1])})
     if not wanted:
         return [None] * len(query.keys)
@@ -67,8 +67,9 @@ def find_holds(options: BatchOptions, query: FindHolds) -> Script[list[StoredHol
 
 
 def as_shown(options: BatchOptions, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
-    """Each hold as it looks now. With distributed tables a hold's lane does not know the time of its pools in other lanes, so that is read
-    too."""
+    """Return each hold in its current state. With distributed tables a hold's lane does not have the slots of its pools in other lanes, so
+    those are read too.
+    """
     limits = options.limits
     if any((row[HOLD_COLUMNS + 1] or 0) != limits.version for row in rows):
         limits = yield from load_limits(options)
@@ -85,7 +86,7 @@ def as_shown(options: BatchOptions, rows: Sequence[Row]) -> Script[list[StoredHo
 
 
 def count_ahead(options: BatchOptions, query: CountAhead) -> Script[int | None]:
-    """Those in front of a hold in its line."""
+    """Return how many holds are before a hold in its line; None if it does not wait."""
     hold = yield from find_hold(options, FindHold(query.key))
     if hold is None or hold.state is not State.WAITING:
         return None
@@ -97,7 +98,7 @@ def count_ahead(options: BatchOptions, query: CountAhead) -> Script[int | None]:
 
 
 def list_line(options: BatchOptions, query: ListLine) -> Script[Page[StoredHold]]:
-    """Who waits in a line."""
+    """Return a page of the holds that wait in a line."""
     tenant, pool = query.key
     place = (lane_of_pool(query.key, options.lanes), tenant, pool, query.after, query.limit)
     rows = yield from query_one("read_line", (options.slot, *place))
@@ -106,7 +107,7 @@ def list_line(options: BatchOptions, query: ListLine) -> Script[Page[StoredHold]
 
 
 def list_holds(options: BatchOptions, query: ListHolds) -> Script[Page[StoredHold]]:
-    """Holds by id that fit as they show now."""
+    """Return a page of the holds that fit in their current state, by id."""
     found: Page[StoredHold] = Page()
     walked = Walked(())
     for span in spans(query):
@@ -126,7 +127,8 @@ def list_holds(options: BatchOptions, query: ListHolds) -> Script[Page[StoredHol
 
 
 def _by_legs(options: BatchOptions, query: ListHolds) -> Script[Walked | None]:
-    """The live holds of a pool by its outstanding legs, if it has few."""
+    """Return the live holds of a pool, found by its outstanding legs; None if it has more than `FEW`, or if they cannot answer the query.
+    """
     if query.pool is None or query.state not in LIVE:
         return None
     lane = lane_of_pool((query.tenant, query.pool), options.lanes)
@@ -138,7 +140,7 @@ def _by_legs(options: BatchOptions, query: ListHolds) -> Script[Walked | None]:
 
 
 def _walk_all(query: ListHolds, span: int) -> Script[Walked]:
-    """The walks that together pass every hold that may fit."""
+    """Join the walks that together pass every hold that may fit."""
     minted, left = ids_minted(query), ids_left(query)
     if query.entity is not None:
         walks = [("walk_holds_of_entity", left)]
@@ -155,7 +157,7 @@ def _walk_all(query: ListHolds, span: int) -> Script[Walked]:
 
 
 def _walk(query: ListHolds, name: str, ids: IdRange, span: int) -> Script[list[Walked]]:
-    """The next ids of one walk, so many of each lane."""
+    """Return the next ids of one walk, up to `span` of each lane."""
     lower, upper = _first_from(ids.lower), _last_before(ids.upper)
     if lower is None or upper is None or lower > upper:
         return []
@@ -168,12 +170,12 @@ def _walk(query: ListHolds, name: str, ids: IdRange, span: int) -> Script[list[W
 
 
 def _first_from(text: str) -> str | None:
-    """The first id that is not before a text; None if there is none."""
+    """Return the first id that is not before a text; None if there is none."""
     return text if is_id(text) else first_id_after(text)
 
 
 def _last_before(text: str | None) -> str | None:
-    """The last id before a text, or of all; None if there is none."""
+    """Return the last id before a text, or the last of all; None if there is none."""
     if text is None:
         return "f" * 32
     first = _first_from(text)
@@ -182,12 +184,12 @@ def _last_before(text: str | None) -> str | None:
 
 
 def list_entities(_: BatchOptions, query: ListEntities) -> Script[list[str]]:
-    """A page of the entities of holds."""
+    """Return a page of the entities of holds."""
     return (yield from _names("read_entities", query))
 
 
 def list_accounts(_: BatchOptions, query: ListAccounts) -> Script[list[str]]:
-    """A page of the accounts that use anything."""
+    """Return a page of the accounts that use any units."""
     return (yield from _names("read_accounts", query))
 
 
@@ -198,7 +200,7 @@ def _names(name: str, query: ListEntities | ListAccounts) -> Script[list[str]]:
 
 
 def first_id_after(text: str) -> str | None:
-    """The first possible id after a text, which need not be an id itself; None if there is none."""
+    """Return the first possible id after a text, which need not be an id itself; None if there is none."""
     digits = ""
     for letter in text[:32]:
         if letter not in DIGITS:

@@ -1,19 +1,19 @@
-"""The hosts of an address: which of them is a primary, which primary is the newest, and how a connection to it is opened.
+"""The hosts of an address: finding the newest primary among them, and opening a connection to it.
 
-Theory of operation. An address may name several hosts, one of which takes writes. libpq tries them one after the other, so a host that
-hangs costs every caller its timeout. We open each with a connection string of its own, side by side (`Race`), each attempt on its own
-thread, because what it waits for may not be interruptible: a name server, or a host that accepts a connection and then says nothing.
-Nobody joins these threads; one that succeeds too late closes what it has. The host that answered last is preferred: it begins, and
-the others begin `STAGGER` seconds later, or as soon as it has failed. With several hosts an attempt that failed is repeated until time
-is up, because during a failover every host fails for a moment.
+Theory of operation. An address may name several hosts; one of them takes writes. libpq tries them one after the other, so a host that hangs
+costs every caller its timeout. We open each with a connection string of its own, side by side (`Race`), each attempt on its own thread,
+because its wait may not be interruptible: for a name server, or for a host that accepts a connection and then says nothing. These threads
+are never joined; one that succeeds too late closes its connection. The host that answered last is preferred: it begins, and the others
+begin `STAGGER` seconds later, or when it has failed. With several hosts a failed attempt is repeated until time is up, because during a
+failover every host fails for a moment.
 
-A *primary* is known by the cluster's system identifier and its timeline, which every promotion raises. Two hosts may both take
-writes: the new primary, and the old one that was cut off and has come back. So this process remembers the highest timeline that it
-has seen of each cluster, and uses no connection to an older one: neither a new one, nor an idle one, nor one that waits for an answer
-(`waiting.PrimaryWatch`). A process that has seen none yet asks all hosts, and takes the newest of those that answer at about the same
-time. Where a server does not tell its timeline (some only speak PostgreSQL's protocol), nothing is concluded.
+A *primary* is known by the cluster's system identifier and its timeline, which every promotion raises. Two hosts may both take writes: the
+new primary, and the old one that was cut off and has come back. So this process remembers the highest timeline that it has seen of each
+cluster, and uses no connection to an older one: neither a new one, nor an idle one, nor one that waits for an answer
+(`waiting.PrimaryWatch`). A process that has seen none yet asks all hosts, and takes the newest of those that answer at about the same time.
+If a server does not report its timeline (some only speak PostgreSQL's protocol), a connection to it never counts as outdated.
 
-What is remembered is kept in a dictionary of sets, without a lock, so that a forked child never inherits one that stays locked.
+The timelines are kept in a dictionary of sets, without a lock, so that a forked child never inherits a locked lock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 ALONE: Final = 10.0
 """Seconds for opening a connection where the address names one host, unless it says `connect_timeout`."""
 OF_SEVERAL: Final = 2.0
-"""The same for each of several hosts, and for all of them together."""
+"""Seconds for opening a connection to each of several hosts, and to all of them together."""
 TCP: Final = {"tcp_user_timeout": "10000", "keepalives_idle": "5", "keepalives_interval": "2", "keepalives_count": "3"}
 """A peer that has vanished is noticed after about 11 seconds in either direction, unless the address says otherwise."""
 _OK: Final = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
@@ -74,14 +74,14 @@ class Primary(NamedTuple):
 
 
 class HostConnection(NamedTuple):
-    """A psycopg connection, and where it leads."""
+    """A psycopg connection, its host and its primary."""
 
     connection: psycopg.Connection[Any]
     host: Host
     primary: Primary | None
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self.connection.close()
 
     @property
@@ -90,18 +90,18 @@ class HostConnection(NamedTuple):
         return self.primary is not None and self.primary.outdated
 
     def timeline(self) -> int:
-        """Of its primary; 0 if that is not known."""
+        """Return the timeline of its primary; 0 if that is not known."""
         return 0 if self.primary is None else self.primary.timeline
 
 
 _timelines: dict[str, set[int]] = {}
-"""Those that were seen, by system identifier."""
+"""The timelines that this process has seen, by system identifier."""
 _preferred: dict[tuple[str, ...], str] = {}
 """The host that answered last, by the names of all hosts of an address."""
 
 
 def hosts_of(parsed: Mapping[str, Any]) -> tuple[Host, ...]:
-    """Each host of a connection string, with a connection string of its own. (A service file counts as one host.)"""
+    """Return each host of a connection string, with a connection string of its own. (A service file counts as one host.)"""
     given = {
         name: str(parsed.get(name) or os.environ.get(f"PG{name.upper()}") or "").split(",")
         for name in ("host", "hostaddr", "port")
@@ -122,7 +122,7 @@ def _host(parsed: Mapping[str, Any], own: Mapping[str, str], seconds: float) -> 
 
 
 def open_one(host: Host, settings: str = "", *, autocommit: bool = True) -> HostConnection:
-    """Open a connection to this host and set it up. Refuses a primary that was replaced."""
+    """Open a connection to this host and set it up. Raise if it leads to a primary that was replaced."""
     connection: psycopg.Connection[Any] = psycopg.connect(host.conninfo, autocommit=autocommit)
     try:
         if settings:
@@ -137,7 +137,7 @@ def open_one(host: Host, settings: str = "", *, autocommit: bool = True) -> Host
 
 
 def _remember(primary: Primary) -> None:
-    """Note that it was seen; refuses one that is outdated."""
+    """Remember the timeline of this primary. Raise if a newer one was seen."""
     primary.seen.add(primary.timeline)
     if primary.outdated:
         raise psycopg.OperationalError(
@@ -147,7 +147,7 @@ def _remember(primary: Primary) -> None:
 
 
 def open_any(hosts: Sequence[Host], settings: str = "", *, autocommit: bool = True) -> HostConnection:
-    """Open a connection to the host that takes writes; raises `psycopg.Error` if that fails or takes too long."""
+    """Open a connection to the host that takes writes. Raise `psycopg.Error` if that fails or takes too long."""
     names = tuple(host.name for host in hosts)
     preferred = _preferred.get(names)
     ordered = sorted(hosts, key=lambda host: host.name != preferred)
@@ -176,12 +176,12 @@ def _explain(hosts: Sequence[Host], errors: Mapping[int, Exception], seconds: fl
 
 
 def first_line(error: Exception) -> str:
-    """An error's message, as far as it fits into another one."""
+    """Return the first line of an error's message, to be quoted in another message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _identify(connection: psycopg.Connection[Any], host: Host) -> Primary | None:
-    """Which primary this is; None if the server does not tell, or is a standby."""
+    """Return the primary that this connection leads to; None for a standby, or a server that does not report its timeline."""
     try:
         (result,) = _execute(connection, host, _IDENTIFY)
     except psycopg.OperationalError:
@@ -231,7 +231,7 @@ PAUSES: Final = (0.1, 0.2, 0.4)
 
 
 class AllFailed(Exception):
-    """No attempt succeeded in time; `errors` has the last error of each that failed."""
+    """No attempt succeeded in time. `errors` has the last error of each attempt that failed."""
 
     def __init__(self, errors: dict[int, Exception]) -> None:
         super().__init__("; ".join(str(error) for error in errors.values()) or "no answer in time")
@@ -239,7 +239,7 @@ class AllFailed(Exception):
 
 
 class Race(Generic[T]):
-    """The same thing attempted in several ways side by side; the first success wins, and `drop` gets any that came too late."""
+    """Runs several attempts side by side. The first success wins, and `drop` gets the results that come too late."""
 
     def __init__(self, attempts: Sequence[Callable[[], T]], drop: Callable[[T], None]) -> None:
         self._attempts, self._drop = attempts, drop
@@ -252,8 +252,9 @@ class Race(Generic[T]):
         self._errors: dict[int, Exception] = {}
 
     def run(self, seconds: float, *, best: Callable[[T], float] | None = None) -> T:
-        """The result of the first attempt that succeeded. With `best`, all begin at once, and of those that succeed at about the
-        same time the greatest is taken. Raises `AllFailed`."""
+        """Return the result of the first attempt that succeeds. With `best`, begin all at once, and return the greatest of the results that
+        come at about the same time. Raise `AllFailed` if no attempt succeeds.
+        """
         now = time.monotonic()
         end = now + seconds
         self._due = {index: now + (STAGGER if index and best is None else 0.0) for index in range(len(self._attempts))}
@@ -302,7 +303,7 @@ class Race(Generic[T]):
         now = time.monotonic()
         for other in self._due:
             if not self._tries[other]:
-                self._due[other] = now  # the preferred host has failed: nobody waits for it any more
+                self._due[other] = now  # the preferred host has failed: the others start now
         if len(self._attempts) > 1:
             self._due[index] = now + PAUSES[min(self._tries[index], len(PAUSES)) - 1]
 
@@ -321,7 +322,7 @@ class Race(Generic[T]):
             self._drop(result)
 
     def _end(self) -> list[T]:
-        """From now on every attempt is too late; returns the results that were not taken yet."""
+        """Treat every later result as too late, and return the results that were not taken yet."""
         with self._lock:
             self._over = True
         late: list[T] = []

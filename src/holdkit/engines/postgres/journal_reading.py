@@ -1,7 +1,7 @@
 """Reads of the journal, and of the database as a whole: one function per query, from committed state only.
 
-They write nothing, except that a read of the journal first numbers the entries that callers' transactions have left without a number,
-so that a follower misses nothing. Lists are merged from all lanes.
+They write nothing, with one exception: a read of the journal first numbers the entries that callers' transactions have left without a
+number, so that a follower misses nothing. Lists are merged from all lanes.
 """
 
 from __future__ import annotations
@@ -55,44 +55,44 @@ T = TypeVar("T")
 
 
 class Reader(NamedTuple):
-    """Where and how a query is answered."""
+    """The connection and the options with which queries are answered."""
 
     connection: PipelineConnection
     options: BatchOptions
     durable: bool = False
-    """Whether the answer must be as durable as what is written."""
+    """Whether the answer must be as durable as a commit."""
 
     @property
     def limits(self) -> Limits:
-        """In force."""
+        """The limits in force."""
         return self.options.limits
 
     @property
     def lanes(self) -> int:
-        """How many there are."""
+        """The number of lanes."""
         return self.options.lanes
 
     @property
     def slot(self) -> Slot | None:
-        """An injected clock's, or None: the server's."""
+        """The injected clock's slot; None: the server's clock."""
         return self.options.slot
 
     def fetch(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """One statement's rows; with distributed tables, lane after lane."""
+        """Return one statement's rows; with distributed tables, read lane by lane."""
         if self.options.distributed:
             return self.run(query_one(name, parameters))
         return self.connection.fetch(name, parameters)
 
     def run(self, script: Script[T]) -> T:
-        """A script of reads; with distributed tables, lane by lane."""
+        """Run a script of reads; with distributed tables, lane by lane."""
         return self.connection.run(self.split(script))
 
     def split(self, script: Script[T]) -> Script[T]:
-        """The script; with distributed tables, lane by lane."""
+        """Return the script; with distributed tables, divided by lane."""
         return split_by_lane(script, range(self.lanes)) if self.options.distributed else script
 
     def proved(self, script: Script[T], query: Query[Any]) -> Script[T]:
-        """The script of a query, proved if its answer must be durable."""
+        """Return the script of a query, with a proof if its answer must be durable."""
         if not self.durable:
             return script
         statements = proof(lanes_of_query(query, self.lanes) if self.options.distributed else None)
@@ -117,8 +117,9 @@ def answer(reader: Reader, query: Query[Any]) -> Any:
 
 
 def number(reader: Reader) -> None:
-    """Number what callers' transactions have left without a number: no other transaction may come for a long time. A
-    read does not depend on whether a standby has the numbers; a read that must be durable proves what it has seen."""
+    """Number the entries that callers' transactions have left without a number, because the next transaction may be far away. A read does
+    not depend on whether a standby has the numbers; a durable read proves what it has seen.
+    """
     with suppress(NotReplicated):
         _number(reader)
 
@@ -139,7 +140,7 @@ def _number(reader: Reader) -> None:
 
 
 def read_history(reader: Reader, query: ReadHistory) -> Page[JournalRow]:
-    """The entries about one subject: kind/id for a record, the id for a hold, anything else is a pool."""
+    """Return the entries about one subject: a record as kind/id, a hold by its id, anything else is a pool."""
     lanes = sorted(lanes_about(query, reader.lanes))
     archived = _archived(reader)
     first: list[JournalRow] = []
@@ -159,7 +160,7 @@ def read_history(reader: Reader, query: ReadHistory) -> Page[JournalRow]:
 
 
 def _about(reader: Reader, query: ReadHistory, lanes: Sequence[int]) -> Page[JournalRow]:
-    """The same, including entries that have no number yet, and parts of entries of other lanes."""
+    """Return a page of the entries about a subject in these lanes, including unnumbered entries and parts of other lanes' entries."""
     script = reader.proved(reader.split(_find_about(query, lanes)), query)
     found = (journal_row(row) for rows in reader.connection.run(script) for row in rows)
     return page_of(found, row_bytes, query.limit, query.max_bytes)
@@ -171,7 +172,7 @@ def _find_about(query: ReadHistory, lanes: Sequence[int]) -> Script[list[list[Ro
 
 
 def read_pool_history(reader: Reader, query: ReadPoolHistory) -> Page[JournalRow]:
-    """Entries that touched a pool, all in its lane."""
+    """Return a page of the entries that touched a pool, all in its lane."""
     tenant, name = query.tenant, written(query.pool)
     lane = lane_of_pool((tenant, query.pool), reader.lanes)
 
@@ -188,7 +189,7 @@ def read_pool_history(reader: Reader, query: ReadPoolHistory) -> Page[JournalRow
 
 
 def search_journal(reader: Reader, query: SearchJournal) -> FoundEntries:
-    """Entries that fit, in either direction."""
+    """Return the entries that fit, in either direction."""
     back = "_back" if query.newest_first else ""
     texts = Texts.of(query)
     unwritten = (query.action is HELD, query.actor == SYSTEM, query.correlation_id)
@@ -208,7 +209,7 @@ def search_journal(reader: Reader, query: SearchJournal) -> FoundEntries:
 
 
 def find_ends(reader: Reader, _: FindEnds) -> list[JournalRow]:
-    """The last entry of every lane."""
+    """Return the last entry of every lane."""
     number(reader)
     if reader.options.distributed:
         return find_entries(reader, FindEntries(tuple((lane, seq) for lane, seq in reader.fetch("read_heads") if seq)))
@@ -216,20 +217,20 @@ def find_ends(reader: Reader, _: FindEnds) -> list[JournalRow]:
 
 
 def find_entries(reader: Reader, query: FindEntries) -> list[JournalRow]:
-    """The entries at these positions."""
+    """Return the entries at these positions."""
     lanes, seqs = [lane for lane, _ in query.positions], [seq for _, seq in query.positions]
     return [journal_row(row) for row in reader.fetch("read_entries", (lanes, seqs))]
 
 
 def read_clock(reader: Reader, _query: ReadClock) -> Slot:
-    """The server's clock, or the injected one."""
+    """Return the time of the server's clock, or of the injected one."""
     ((slot,),) = reader.connection.fetch("read_clock", (reader.slot,))
     found: Slot = slot
     return found
 
 
 def read_generation(reader: Reader, _query: ReadGeneration) -> str:
-    """A digest of our own token, cluster, table and timeline; of the token alone where the server does not tell the rest."""
+    """Return a digest of our own token, cluster, table and timeline; of the token alone if the server does not show the others."""
     if not reader.options.distributed:
         try:
             return _named(reader.connection.fetch("read_generation"))
@@ -244,11 +245,13 @@ def _named(rows: list[Row]) -> str:
 
 
 _NOT_TOLD: Final = frozenset({"42501", "42883", "0A000", "55000"})
-"""Of a server that is no ordinary PostgreSQL, or does not tell this role."""
+"""SQLSTATEs of a server that is no ordinary PostgreSQL, or does not show these to this role."""
 
 
 def take_survey(reader: Reader, _: TakeSurvey) -> Survey:
-    """How much there is. With distributed tables the workers are asked one after the other, so it is only nearly one moment."""
+    """Count pools, holds and entries. With distributed tables the workers are read one after the other, so the counts are of slightly
+    different moments.
+    """
     fetch = reader.connection.fetch
     ((now,),) = fetch("read_clock", (reader.slot,))
     ((pools,),), ((live,),) = fetch("count_pools"), fetch("count_live_holds", (now,))
@@ -262,7 +265,7 @@ def take_survey(reader: Reader, _: TakeSurvey) -> Survey:
 
 
 def count_rows(reader: Reader, query: CountRows) -> RowCount:
-    """A step of counting one table, in one lane; `next` names the lane, and the last key there."""
+    """Count a step of one table, in one lane; `next` names the lane, and the last key there."""
     first: list[str] = ["", ""] if query.table == "records" else ["0" * 32 if query.table == "holds" else ""]
     lane, after = msgspec.json.decode(query.after, type=tuple[int, list[str]]) if query.after else (0, first)
     parameters = (lane, query.tenant, *after, query.limit)
@@ -276,7 +279,7 @@ def count_rows(reader: Reader, query: CountRows) -> RowCount:
 
 
 def count_entries(reader: Reader, query: CountEntries) -> EntryCount:
-    """A step of counting the journal: a span of each lane. Entries without a number are counted when they have one."""
+    """Count a step of the journal: a span of each lane. Unnumbered entries are counted once they have a number."""
     found, reached, more = dict[str, tuple[int, int]](), dict(query.after), False
     archived = _archived(reader)
     for lane, last in reader.fetch("read_heads"):

@@ -1,22 +1,21 @@
 """The rows of the journal: entries divided by lane, their numbers, and the positions that answers carry.
 
-Theory of operation. Each lane has its own sequence of entries, numbered from 1 without a gap and in the order in which transactions
-commit: a transaction takes its numbers from the lane's head row, last of all, and holds that row's lock until it ends. So a follower
-with one position per lane cannot miss an entry.
+Theory of operation. Each lane has its own sequence of entries, numbered from 1 without a gap and in the order in which transactions commit:
+a transaction takes its numbers from the lane's head row, last of all, and holds that row's lock until it ends. So a follower with one
+position per lane cannot miss an entry.
 
-*Lanes.* Everything about a pool is in the pool's lane, in order, so that each lane folds by itself. A hold's own change is in its
-home lane. Where the hold has pools in other lanes, each of these gets a *part*: the same entry with the pools of that lane and
-without the hold.
+*Lanes.* Everything about a pool is in the pool's lane, in order, so that each lane folds by itself. A hold's own change is in its home
+lane. Where the hold has pools in other lanes, each of these gets a *part*: the same entry with the pools of that lane and without the hold.
 
 *Callers' transactions* take no numbers, because an open one would then hold up its lane. They leave their entries in the table
-`unnumbered`, each with a stamp that is greater than those of all earlier transactions on the same pools. The next transaction that
-takes numbers in the lane moves them into the journal first, in order of stamp. On one server that is one statement
-(`write_journal_with_unnumbered`); where the tables are distributed no statement can do both, so each step is its own
-(`number_distributed`), which costs a round trip more if a caller has left anything.
+`unnumbered`, each with a stamp that is greater than those of all earlier transactions on the same pools. The next transaction that takes
+numbers in the lane moves them into the journal first, in order of stamp. On one server that is one statement
+(`write_journal_with_unnumbered`). With distributed tables no statement can do both, so each step is its own (`number_distributed`), which
+costs another round trip if a caller has left any entries.
 
-*Positions.* An answer says where in the journal its entry is, and that is known only when the heads are locked. While a batch is
-decided, the core numbers the entries of the batch (`View.numbers`); afterwards that becomes lane and number, beside each outcome. What
-is remembered for a retry is written before the numbers are known: a replayed answer's position is looked up.
+*Positions.* An answer contains the position of its entry in the journal, which is known only when the heads are locked. While it decides a
+batch, the core numbers the entries of the batch (`View.numbers`); afterwards each outcome gets its lane and number. The answer remembered
+for a retry is written before the numbers are known, so the position of a replayed answer is looked up.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from .rows import Columns, columns, is_id
 _encode: Final = msgspec.json.Encoder().encode
 _POOL_ACTIONS: Final = frozenset(action for action in Action if action.startswith("pool."))
 _NUMBERING: Final = ("write_journal", "take_numbers")
-"""Statements that return, per lane, the last number before the batch's own."""
+"""Statements that return, per lane, the last number before those of this batch."""
 
 
 class JournalRows:
@@ -53,12 +52,12 @@ class JournalRows:
         """`whole`: no entry is made compact."""
         self._whole = whole
         self.rows: list[Row] = []
-        """Lane, which of the batch's rows in this lane it is (from 1), tenant, subject, text, checksum, and the columns of a compact
-        entry."""
+        """Lane, position among the batch's rows in this lane (from 1), tenant, subject, text, checksum, and the columns of a compact entry.
+        """
         self.homes: list[int] = []
-        """Of each entry: the index of the row in its home lane."""
+        """For each entry: the index of the row in its home lane."""
         self.counts: dict[int, int] = {}
-        """How many rows each lane gets."""
+        """The number of rows for each lane."""
 
     def add(self, lane: int, entry: Entry) -> None:
         """Append one row."""
@@ -68,12 +67,12 @@ class JournalRows:
 
     @property
     def columns(self) -> Columns:
-        """For `write_journal`."""
+        """The columns for `write_journal`."""
         return columns(self.rows, JOURNAL_COLUMNS)
 
     @property
     def whole_columns(self) -> Columns:
-        """For `write_unnumbered`, which takes whole entries."""
+        """The columns for `write_unnumbered`, which takes whole entries."""
         assert self._whole
         return self.columns[:WHOLE_COLUMNS]
 
@@ -83,8 +82,8 @@ JOURNAL_COLUMNS: Final = WHOLE_COLUMNS + len(WHOLE)
 
 
 def home_of(entry: Entry, lanes: int) -> int:
-    """The lane of what the entry is about."""
-    if entry.hold is not None or entry.change is not None:  # by far the most
+    """Return the lane of an entry's subject."""
+    if entry.hold is not None or entry.change is not None:  # by far the most frequent
         return lane_of_hold(entry.subject, lanes)
     if entry.record is not None:
         return lane_of_record(entry.record.key, lanes)
@@ -95,7 +94,9 @@ def home_of(entry: Entry, lanes: int) -> int:
 
 
 def journal_rows(entries: Sequence[Entry], lanes: int, *, whole: bool = False) -> JournalRows:
-    """Every entry, in order, divided by lane where it must be; compact where it can be, unless all are to be `whole`."""
+    """Return the rows of these entries, in order. An entry is divided if it touches several lanes, and compact where possible unless all
+    are `whole`.
+    """
     rows = JournalRows(whole=whole)
     for entry in entries:
         home = home_of(entry, lanes)
@@ -129,8 +130,9 @@ def number_distributed(
     unnumbered: bool,
     options: BatchOptions,
 ) -> Script[list[Statement]]:
-    """Take numbers and write the entries after these statements. If something must be read first, the statements are sent on the way;
-    returns what is still to be sent."""
+    """Take numbers and write the entries after these statements. If entries must be read first, send the statements with that read. Return
+    the statements that remain to be sent.
+    """
     touched = sorted(rows.counts)
     heads = [*_lock_heads(touched, options, first=unnumbered or bool(floors)), *floors]
     if not unnumbered:
@@ -140,14 +142,15 @@ def number_distributed(
 
 
 def number_left_over(lane: int, options: BatchOptions) -> Script[None]:
-    """Number what callers' transactions have left in a lane: no other transaction may come for a long time."""
+    """Number the entries that callers' transactions have left in a lane, because the next transaction may be far away."""
     *_, left = yield (BEGIN, *_lock_heads([lane], options, first=True), ("take_unnumbered", ([lane],)))
     yield (*(_write_entries(JournalRows(whole=True), left) if left else ()), COMMIT)
 
 
 def _lock_heads(lanes: list[int], options: BatchOptions, first: bool) -> list[Statement]:
-    """Always waits, because a transaction that has a head locked is about to commit. A single head is locked by taking its numbers, unless
-    something must be read or written under its lock `first`."""
+    """Return the statements that lock these heads. They always wait, because a transaction that has a head locked is about to commit. A
+    single head is locked when its numbers are taken, unless `first`: something must be read or written under its lock before.
+    """
     statements: list[Statement] = []
     if not options.wait_for_locks:
         statements.append(("set_lock_timeout", (options.wait_ms,)))
@@ -162,7 +165,7 @@ def _write_entries(rows: JournalRows, left: Sequence[Row]) -> list[Statement]:
         by_lane[lane].append((tenant, subject, body.encode(), crc))
     for lane, _, *entry in (
         row[:WHOLE_COLUMNS] for row in rows.rows
-    ):  # in order of their numbers, as far as each lane goes
+    ):  # each lane's rows come in order of their numbers
         by_lane[lane].append(tuple(entry))
     entries = [
         (lane, len(its) - index, *entry) for lane, its in by_lane.items() for index, entry in enumerate(its, start=1)
@@ -176,7 +179,7 @@ def _write_entries(rows: JournalRows, left: Sequence[Row]) -> list[Statement]:
 
 
 def entry_positions(rows: JournalRows, statements: Sequence[Statement], answers: Sequence[list[Row]]) -> list[Position]:
-    """The position of each entry of the batch; none in a caller's transaction, where they have none yet."""
+    """Return the position of each entry of the batch; none in a caller's transaction, where entries have no numbers yet."""
     for (name, _), heads in zip(statements, answers, strict=False):
         if name.startswith(_NUMBERING):
             before = {lane: seq for lane, seq, *_ in heads}
@@ -188,8 +191,9 @@ def entry_positions(rows: JournalRows, statements: Sequence[Statement], answers:
 def positions_of(
     outcomes: Sequence[Sequence[Outcome]], numbers: Sequence[int], entries: Sequence[Position], found: Sequence[Row]
 ) -> list[list[Position | None]]:
-    """The position beside each outcome: of what the batch wrote, by `numbers` (which entry of the batch, from 1; 0: none); of
-    replayed answers, as `find_positions` found it."""
+    """Return the position of each outcome. A written entry is found by `numbers` (its number in the batch, from 1; 0: none), a replayed
+    answer by the rows of `find_positions`.
+    """
     known: dict[int, Position] = {number: Position(lane, seq) for number, lane, seq in found}
     for n, number in enumerate(numbers):
         if number and entries:
@@ -201,7 +205,7 @@ def positions_of(
 def find_replayed(
     groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]], view: View, lanes: int
 ) -> list[Statement]:
-    """What finds the entries of replayed answers, if there are any."""
+    """Return the statement that finds the entries of replayed answers, if there are any."""
     rows: list[Row] = []
     answered = [
         pair
@@ -222,7 +226,7 @@ def find_replayed(
 
 
 def _subject(done: Done, tenant: str, lanes: int) -> tuple[int, str] | None:
-    """Lane and subject of the entry behind an answer."""
+    """Return lane and subject of the entry behind an answer."""
     if done.hold is not None:
         return lane_of_hold(done.hold.id, lanes), done.hold.id
     if done.pool is not None:

@@ -1,15 +1,15 @@
-"""Lines that batches of this process have met, so that the next batch that waits for such a pool loads the line with the rest.
+"""Lines that batches of this process have met, so that the next batch that waits for such a pool loads the line together with the pool.
 
-Theory of operation. What to load of a line depends on its pool, which is known once it was locked: so a batch that meets a line takes one
-round trip more, while everybody else waits for the lock of that pool. Where many processes stand in one line, each of them joins it,
-accepts its offer and releases, again and again: these round trips are most of the time that the pool is locked. So an engine remembers
-which pools had a line, and which pool a hold has waited for, and a batch that waits for locks asks for the front of those lines in
-advance: behind the statement that locks the pools, so that the line is read after the lock, as ever. If the batch turns out to need more
-of the line than that, it asks for it as if nothing had been read. Only a batch that waits does so: one that skips locked pools would lock
-holds of a line whose pool it does not have.
+Theory of operation. A batch can load a line only after it has locked and read the line's pool. So a batch that meets a line needs another
+round trip, while all others wait for the lock of that pool. When many processes use one line, each of them joins it, accepts its offer and
+releases, again and again: these round trips are most of the time that the pool is locked. So an engine remembers which pools had a line,
+and which pool a hold has waited for. A batch that waits for locks then loads the front of those lines in advance, in a statement behind the
+one that locks the pools, so that the line is still read after the lock. If the batch turns out to need more of the line, it loads the line
+as if nothing had been read. Only a batch that waits does so: one that skips locked pools would lock holds of a line whose pool it does not
+have.
 
-The pools of a hold never change, but it may be gone: so the batch locks the pools that it expects by their names too. Nothing rests on
-what is remembered; it is bounded, and may be wrong.
+The pools of a hold never change, but the hold may be gone: so the batch locks the pools that it expects by their names too. No answer
+depends on this memory; it is bounded, and may be wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ V = TypeVar("V")
 MAX_LINES: Final = 256
 MAX_HOLDS: Final = 4_096
 EXPECTED: Final = 2
-"""Who may be served by a batch that releases one unit: the first in line, and one more."""
+"""Holds of a line to load in advance: those that a batch which releases one unit may serve, the first and one more."""
 
 
 class KnownLines:
@@ -34,25 +34,25 @@ class KnownLines:
 
     def __init__(self) -> None:
         self._totals: dict[Key, int] = {}
-        """Of the pools with a line: nobody who asks for more is served."""
+        """The total of each pool with a line: a hold that asks for more is never served."""
         self._pools: dict[Key, Key] = {}
-        """By hold."""
+        """The pool of each hold that has waited."""
 
     def __bool__(self) -> bool:
         return bool(self._totals)
 
     def expected(self, pools: Iterable[Key], holds: Iterable[Key]) -> dict[Key, ToLoad]:
-        """What to load in advance for a batch that names these pools and holds."""
+        """Return the lines to load in advance for a batch that names these pools and holds."""
         found = {*pools, *[pool for hold in holds if (pool := self._pools.get(hold)) is not None]}
         return {pool: ToLoad(EXPECTED, total) for pool in found if (total := self._totals.get(pool)) is not None}
 
     def has(self, hold: Key) -> bool:
-        """Whether others may wait for what this hold has."""
+        """Return whether others may wait for the units of this hold."""
         pool = self._pools.get(hold)
         return pool is not None and pool in self._totals
 
     def learn(self, pools: Mapping[Key, Pool], holds: Iterable[StoredHold], groups: Sequence[Group]) -> None:
-        """Remember the lines at these pools, and who stands in them or is about to."""
+        """Remember the lines at these pools, and the holds that stand in them or are about to."""
         for key, pool in pools.items():
             if pool.waiting:
                 _put(self._totals, key, pool.total, MAX_LINES)
@@ -73,7 +73,7 @@ class KnownLines:
 
 
 def covers(expected: Mapping[Key, ToLoad], wanted: Mapping[Key, ToLoad]) -> bool:
-    """Whether what was loaded in advance is enough."""
+    """Return whether the lines loaded in advance are enough."""
     return all(
         (one := expected.get(key)) is not None and one.limit >= want.limit and one.most == want.most
         for key, want in wanted.items()

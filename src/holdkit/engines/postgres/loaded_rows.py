@@ -1,7 +1,7 @@
-"""The rows of one batch while they are loaded: which have come so far, and which of them another transaction has locked.
+"""The rows of one batch while they are loaded: those that have come so far, and those that another transaction has locked.
 
-`LoadPlan` has the statements of the first round trip, and `LoadedRows` makes their answers pools, holds and operations; `loading` sends them.
-Nothing is decided here.
+`LoadPlan` has the statements of the first round trip, and `LoadedRows` turns their answers into pools, holds and operations; `loading`
+sends them. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .rows import (
 
 
 class LoadPlan(Struct, frozen=True, kw_only=True):
-    """What the first round trip locks and reads. All keys are sorted: rows are locked in one order."""
+    """The rows that the first round trip locks and reads. All keys are sorted: rows are locked in one order."""
 
     pools: list[Key]
     standing: list[Key]
@@ -60,8 +60,9 @@ class LoadPlan(Struct, frozen=True, kw_only=True):
     """Lines whose front is loaded in advance, by statements behind these."""
 
     def statements(self, options: BatchOptions) -> list[Statement]:
-        """Return the statements, each its own: what is read after a lock must be read by a later snapshot than the lock's own.
-        `LoadedRows.load_first_round` takes their answers in the same order."""
+        """Return the statements. Rows that are read under a lock need a later snapshot than the lock's, so each is a statement of its own.
+        `LoadedRows.load_first_round` takes their answers in the same order.
+        """
         lanes, waiting = options.lanes, "_waiting" if options.wait_for_locks else ""
         pools, of_holds = pool_keys(self.pools, lanes), hold_keys(self.holds, lanes) if self.holds else []
         clock = (options.slot, options.limits.max_due + 1)
@@ -104,7 +105,7 @@ class FirstRound(Struct, frozen=True, kw_only=True):
 
 
 class DueRow(NamedTuple):
-    """A row of `load_due`: of each lane that was asked the clock and the settings, and a due leg if there is one."""
+    """A row of `load_due`: the clock and the settings of each lane that was read, and a due leg if there is one."""
 
     slot: Slot
     has_unnumbered_entries: bool
@@ -175,8 +176,9 @@ class LoadedRows(Struct):
                 self.operations[row.tenant, row.id] = operation_of(row, decode_outcome(row.outcome))
 
     def load_answers(self, rows: Iterable[Row], slot: Slot) -> None:
-        """Store the operations behind the references, by the entries of their holds. A row has the number of a reference, then an entry
-        as `journal_row` takes it."""
+        """Store the operations behind the references, by the entries of their holds. A row has the number of a reference, then an entry in
+        the form that `journal_row` takes.
+        """
         histories: dict[int, list[Entry]] = {}
         for number, *entry in rows:
             histories.setdefault(number, []).append(entry_of(journal_row(tuple(entry))))
@@ -202,12 +204,12 @@ class LoadedRows(Struct):
         return any(hold.account is not None for hold in self.holds.values())
 
     def load_tallies(self, answers: Iterable[list[Row]]) -> None:
-        """Store what accounts use."""
+        """Store the units that accounts use."""
         for rows in answers:
             self.tallies.update(map(tally_of, rows))
 
     def load_locked(self, keys: Iterable[Key], rows: Iterable[Row]) -> set[Key]:
-        """Store those of these holds that were locked, and return those that another transaction has locked."""
+        """Store the holds that were locked, and return the keys that another transaction has locked."""
         missed = set(keys)
         for hold in map(hold_of, rows):
             key = (hold.tenant, hold.id)
@@ -217,7 +219,7 @@ class LoadedRows(Struct):
         return missed
 
     def pools_of(self, keys: Iterable[Key], limits: Limits, slot: Slot) -> set[Key]:
-        """The pools of these holds; a hold that may be pruned touches none, as in the core's own `touched`."""
+        """Return the pools of these holds; a hold that may be pruned touches none, as in the core's own `touched`."""
         holds = [hold for key in keys if (hold := self.holds.get(key)) is not None]
         return {(hold.tenant, name) for hold in holds if not prunable(hold, limits, slot) for name in hold.pools}
 

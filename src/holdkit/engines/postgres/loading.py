@@ -1,8 +1,8 @@
-"""Loading: lock what a batch names, then read it, in one round trip. Others follow only where legs are due, locks were missed, somebody
-waits at a pool, or a hold has an account.
+"""Loading: lock the rows that a batch names, then read them, in one round trip.
 
-Rows that others have locked are skipped, unless the batch waits for locks: a command that needs one is left out of the batch, so that a
-slow caller's transaction stops only those who want the same pools. Nothing is decided or written here.
+Other round trips follow only if legs are due, locks were missed, a hold waits at a pool, or a hold has an account. Rows that others have
+locked are skipped, unless the batch waits for locks: a command that needs one is left out of the batch, so that a slow caller's transaction
+stops only the users of its pools. Nothing is decided or written here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LoadedBatch(Struct, kw_only=True):
     has_unnumbered_entries: bool
     """Whether entries of callers' transactions may wait for their journal numbers, in any lane."""
     locked_at: float
-    """When the pools were locked, by `steady`: as the answer came, so that no wait for a lock counts."""
+    """When the pools were locked, by `steady`: read after the answer, so that waits for locks do not count."""
 
 
 def load_batch(
@@ -65,8 +65,9 @@ def load_batch(
     *,
     begun: float | None = None,
 ) -> Script[LoadedBatch]:
-    """Begin the transaction, unless its pools are locked since `begun`; lock and load everything that `need` names. `groups` are those to
-    be decided; None: nothing is decided, so neither lines nor the tallies of these holds are loaded."""
+    """Begin the transaction, unless its pools are locked since `begun`; lock and load everything that `need` names. `groups` are the groups
+    to decide; None: nothing is decided, so neither lines nor the tallies of these holds are loaded.
+    """
     rows, sweeping = LoadedRows(), candidates is not NO_CANDIDATES
     plan = _plan(need, candidates, options)
     begin = begin_statements(options) if begun is None else []
@@ -124,18 +125,18 @@ def _plan(need: Needs, candidates: SweepCandidates, options: BatchOptions) -> Lo
 
 
 def begin_statements(options: BatchOptions) -> list[Statement]:
-    """How a transaction begins."""
+    """Return the statements that begin a transaction."""
     return [BEGIN] if options.lock_timeout is None else [BEGIN, ("set_lock_timeout", (options.lock_timeout,))]
 
 
 def _pools_of(holds: list[Key], begin: list[Statement], options: BatchOptions) -> Script[list[Key]]:
-    """The pools of these holds, where a statement has one lane: so that they can be locked in order of lane."""
+    """Return the pools of these holds, so that they can be locked in order of lane. Used where a statement has one lane."""
     *_, rows = yield (*begin, ("find_pools_of_holds", hold_keys(holds, options.lanes)))
     return [(tenant, pool) for tenant, pool, *_ in rows]
 
 
 def _check_lanes(pools: Iterable[Key], holds: Iterable[Key], options: BatchOptions) -> None:
-    """Where a transaction may touch one lane alone, these must be in one."""
+    """Raise `SeveralLanes` if a transaction that may touch one lane alone needs several."""
     if not options.distributed or options.several_lanes:
         return
     lanes = options.lanes
@@ -145,7 +146,7 @@ def _check_lanes(pools: Iterable[Key], holds: Iterable[Key], options: BatchOptio
 
 
 def _load_answers(rows: LoadedRows, slot: Slot, options: BatchOptions) -> Script[None]:
-    """The entries behind answers that were given before: only a retry needs them, so it costs the others no statement."""
+    """Load the entries behind recorded answers: only a retry needs them, so it costs the others no statement."""
     if not rows.references:
         return
     entries = [
@@ -160,7 +161,7 @@ def _load_answers(rows: LoadedRows, slot: Slot, options: BatchOptions) -> Script
 
 
 def _find_locked(pools: set[Key], records: set[RecordKey], options: BatchOptions) -> Script[set[Key | RecordKey]]:
-    """Which rows exist of those that were not locked: another transaction has them locked, or has just inserted them."""
+    """Return the rows that exist among those that were not locked: another transaction has them locked, or has just inserted them."""
     if not pools and not records:
         return set()
     found_pools, found_records = yield (("find_pools", pool_keys(sorted(pools), options.lanes)),
@@ -169,15 +170,16 @@ def _find_locked(pools: set[Key], records: set[RecordKey], options: BatchOptions
 
 
 def _load_later_due(rows: LoadedRows, first: FirstRound, options: BatchOptions) -> Script[Slot]:
-    """Return the latest slot of any pool, at which a command over several pools is decided. Add what comes due by then, beyond a pool's
-    own slot, to the due legs."""
+    """Return the latest slot of any pool, at which a command over several pools is decided. Add the legs that come due by then, beyond a
+    pool's own slot, to the due legs.
+    """
     horizon = max([first.latest, *(pool.slot for pool in rows.pools.values())])
     if horizon <= first.earliest or len(rows.pools) < 2:
         return horizon
     (later,) = yield (("load_later_due", (*pool_keys(sorted(rows.pools), options.lanes), first.earliest, horizon)),)
     known = {
         (*pool, *leg) for pool, legs in first.due.items() for leg in legs
-    }  # of lanes that were asked by a later clock
+    }  # of lanes that were read by a later clock
     for tenant, pool, deadline, hold in sorted({*later} - known):
         first.due.setdefault((tenant, pool), []).append((deadline, hold))
     return horizon
@@ -219,18 +221,21 @@ class LoadedLines(NamedTuple):
     """The lines of a batch."""
 
     line: LoadLine | None
-    """None: nobody waits at any loaded pool."""
+    """None: no hold waits at any loaded pool."""
     locked_by_others: set[Key]
     """Pools whose lines have a hold that another transaction has locked."""
 
 
 def _load_lines(rows: LoadedRows, batch: LineBatch, options: BatchOptions) -> Script[LoadedLines]:
-    """Load the front of each line at these pools, with its holds locked, in one round trip (two where a statement has one lane, because
-    these holds may be in any), or none where it was loaded in advance; and the tallies that move with the holds that may end.
+    """Load the front of each line at these pools, with its holds locked, and the tallies that move with the holds that may end.
 
-    A hold that waits has one leg, so whoever changes it has locked the pool of its line first: these rows are locked by nobody, and what
-    is read here stays true until we commit. They are locked all the same, so that this rests on one lock order and not on every writer;
-    and since nobody else waits for them, they may come after the holds that are due without another order being possible.
+    That takes one round trip: two if a statement has one lane, because these holds may be in any, and none if the lines were loaded in
+    advance.
+
+    A hold that waits has one leg, so every transaction that changes it has locked the pool of its line first. Hence no other transaction
+    has these rows locked, and they do not change until we commit. They are locked all the same, so that this rests on one lock order and
+    not on every writer. No other transaction waits for them, so they may be locked after the due holds without another lock order becoming
+    possible.
     """
     groups, need, due, swept, expected, answers = batch
     if options.lines is not None:
@@ -264,7 +269,7 @@ def _load_lines(rows: LoadedRows, batch: LineBatch, options: BatchOptions) -> Sc
 
 
 def _front_statements(wanted: Mapping[Key, ToLoad], options: BatchOptions) -> list[Statement]:
-    """Load the front of these lines, if any, and lock its holds (but where a statement has one lane)."""
+    """Return the statements that load the front of these lines and lock its holds. Where a statement has one lane, they do not lock."""
     if not wanted:
         return []
     keys = sorted(wanted)
@@ -277,7 +282,7 @@ def _front_statements(wanted: Mapping[Key, ToLoad], options: BatchOptions) -> li
 
 
 def _count(options: BatchOptions) -> Script[Counts]:
-    """How full the limited tables are. Each count is a scan, and others count at the same time: a limit here is not exact."""
+    """Count the rows of the limited tables. Each count is a scan, and others count at the same time: a limit here is not exact."""
     (((pools,),), ((holds,),), ((operations,),)) = yield (
         ("count_pools", ()),
         ("count_live_holds", (options.slot,)),
@@ -287,7 +292,7 @@ def _count(options: BatchOptions) -> Script[Counts]:
 
 
 def find_skipped(groups: Sequence[Group], batch_rows: LoadedBatch) -> dict[int, str]:
-    """Which groups need something that another transaction has locked, and what: the first such key of each."""
+    """Return the groups that need a row which another transaction has locked, each with the first such key."""
     found: dict[int, str] = {}
     loaded = batch_rows.loaded
     for index, group in enumerate(groups):
@@ -304,19 +309,20 @@ def find_skipped(groups: Sequence[Group], batch_rows: LoadedBatch) -> dict[int, 
 
 
 class GrowingBatch:
-    """A batch that waits for its pools, and takes in others that want the same pools once it has locked them: once, whatever
-    becomes of the transaction. The clock and everything else is read after that, so that no command is decided at a time before
-    it came."""
+    """A batch that waits for its pools and, once it has locked them, takes in other groups that want these pools: once, even if the
+    transaction is repeated. The clock and everything else is read after that, so that no command is decided at a time before it came.
+    """
 
     def __init__(self, groups: Sequence[Group], add_late: AddLate, database: Database) -> None:
         self.groups = list(groups)
-        """All of them: those that were added come last."""
+        """All groups: those that were added come last."""
         self._add_late: AddLate | None = add_late
         self.database = database
 
     def wait_for_pools(self, need: Needs, options: BatchOptions) -> Script[float | None]:
-        """Begin, wait for the pools, and add the groups that need no others. Gives when they were locked; None: nothing was done, the
-        batch does not grow."""
+        """Begin, wait for the pools, and add the groups that need no others. Return when they were locked; None if nothing was done,
+        because the batch does not grow.
+        """
         add_late, self._add_late = self._add_late, None
         if add_late is None or need.standing or need.records or need.sweep:  # more locks, which come first in the order
             return None

@@ -1,7 +1,7 @@
 """Migrations: numbered, forward only, all in one transaction under a lock, so that the schema is old or new, never half.
 
-They are run by someone who may create tables (`holdkit migrate`); opening an engine only checks. A schema newer than this release
-knows is refused, and so is a schema of that name that is not ours. Nothing outside that schema is touched.
+A role that may create tables runs them (`holdkit migrate`); opening an engine only checks. A schema newer than this release knows is
+refused, and so is a schema of that name that is not ours. Nothing outside that schema is touched.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .rows import record_of
 from .statements import SCHEMA, identifier, in_schema, load, migrations
 
 OLDEST = 3
-"""The oldest version that is migrated: before it, holds did not say what a pool still counts. There is no release with an older one."""
+"""The oldest version that is migrated: before it, holds did not record what a pool still counts. No release has an older one."""
 LANES = 64
-"""For one server."""
+"""The number of lanes on one server, unless `migrate` is given another."""
 CITUS_LANES = 1024
-"""Where the tables are distributed: many more than there will ever be shards."""
+"""The number of lanes of distributed tables: far more than there will ever be shards."""
 DISTRIBUTED = (
     "pools",
     "holds",
@@ -52,7 +52,7 @@ DISTRIBUTED = (
 )
 """Tables that are distributed by lane; the others are co-located with the first."""
 ADDED = {"fence_floors": 4, "tallies": 5, "seals": 8}
-"""Those of the distributed tables that a later migration than the first creates, and which."""
+"""Distributed tables that a later migration than the first creates, each with the version that creates it."""
 COPIED = ("settings", "migrations")
 """Small tables that every node has a copy of, so that any node can be opened."""
 Layout = Literal["one server", "citus", "as if"]
@@ -76,7 +76,7 @@ def migrate(
 def migrate_to(
     url: str, layout: Layout, lanes: int | None = None, limits: Limits | None = None, schema: str | None = None
 ) -> int:
-    """The same, by the name of the layout."""
+    """Bring the schema up to date, and return its version. A new schema gets the layout that is named."""
     lanes = _lanes(lanes, layout)
     address = read_url(url, schema=schema)
     with closing(connect(Database(address, limits or Limits(), None))) as connection:  # for its error messages
@@ -124,7 +124,7 @@ def _transact(address: Address, lanes: int, limits: Limits, layout: Layout) -> i
 
 
 def migrate_through(run: Run, shown: str, lanes: int, limits: Limits, layout: Layout, schema: str) -> int:
-    """Bring the schema up to date, in the transaction in which `run` executes a statement. Returns the version."""
+    """Bring the schema up to date, in the transaction in which `run` executes a statement. Return the version."""
 
     def ask(name: str, *values: str | int) -> list[Row]:
         return run(with_values(load(schema)[name], values))
@@ -163,8 +163,9 @@ def migrate_through(run: Run, shown: str, lanes: int, limits: Limits, layout: La
 
 
 def with_values(sql: Sql, values: Sequence[str | int]) -> str:
-    """A statement with its values in the text, where the driver is not ours and writes parameters its own way. Only for values of
-    our own."""
+    """Return a statement with its values in the text, for a driver that is not ours and writes parameters its own way. Only for values of
+    our own.
+    """
     text = sql.text
     for number, value in reversed(list(enumerate(values, 1))):
         literal = str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
@@ -173,7 +174,7 @@ def with_values(sql: Sql, values: Sequence[str | int]) -> str:
 
 
 def _layout_of(ask: Callable[..., list[Row]], shown: str, layout: Layout) -> Layout:
-    """The layout that the tables have: `layout` may be left out when they are there."""
+    """Return the layout that the tables have: `layout` may be left out if they exist."""
     distributed = bool(ask("is_distributed"))
     if layout != "one server" and not distributed:
         raise EngineError(
@@ -186,8 +187,9 @@ def _layout_of(ask: Callable[..., list[Row]], shown: str, layout: Layout) -> Lay
 
 
 def distributing(schema: str = SCHEMA, present: int = 0) -> list[str]:
-    """What distributes the tables that are not in the schema of version `present`, co-located, so that all of a lane is on one
-    node."""
+    """Return the statements that distribute the tables which the schema of version `present` does not have, co-located, so that all rows of
+    a lane are on one node.
+    """
     first = DISTRIBUTED[0]
     written = [
         *(f"select create_reference_table('holdkit.{table}')" for table in COPIED if not present),
@@ -202,7 +204,7 @@ def distributing(schema: str = SCHEMA, present: int = 0) -> list[str]:
 
 
 def _first_settings(lanes: int, limits: Limits, layout: Layout) -> dict[str, Any]:
-    """What is fixed when the tables are created; `identity` tells this database from every other."""
+    """Return the settings that are fixed when the tables are created; `identity` tells this database from every other."""
     limits_stored = {f"limit.{name}": value for name, value in stored_form(limits).items()}
     distributed = {} if layout == "one server" else {"distributed": True}
     tokens = {"identity": secrets.token_hex(16), "generation": secrets.token_hex(8)}
@@ -212,7 +214,7 @@ def _first_settings(lanes: int, limits: Limits, layout: Layout) -> dict[str, Any
 def migration_sql(
     lanes: int | None = None, limits: Limits | None = None, *, citus: bool = False, schema: str = SCHEMA
 ) -> str:
-    """The same as a script, for those who run migrations themselves."""
+    """Return the migration of an empty database as a script, for those who run migrations themselves."""
     check_schema_name(schema)
     lanes = _lanes(lanes, "citus" if citus else "one server")
     statements = migration_statements(lanes, limits or Limits(), schema, citus=citus)
@@ -220,7 +222,7 @@ def migration_sql(
 
 
 def migration_statements(lanes: int, limits: Limits, schema: str, *, citus: bool = False) -> list[str]:
-    """What migrates an empty database, one by one."""
+    """Return the statements that migrate an empty database."""
     layout: Layout = "citus" if citus else "one server"
     written = [f"create schema {identifier(schema)}", load()["create_version_table"].text]
     for number, name, text in migrations():
@@ -235,7 +237,7 @@ def migration_statements(lanes: int, limits: Limits, schema: str, *, citus: bool
 
 
 def check_known(version: int, shown: str, schema: str) -> None:
-    """Refuse a schema that is newer than this release, or older than it can migrate."""
+    """Raise if a schema is newer than this release, or older than it can migrate."""
     newest = migrations()[-1][0]
     if 0 < version < OLDEST:
         raise EngineError(
@@ -250,7 +252,7 @@ def check_known(version: int, shown: str, schema: str) -> None:
 
 
 def check_schema(connection: PipelineConnection, address: Address, asked: Limits | None) -> Schema:
-    """The identity, the number of lanes and the limits in force; refuses a schema that is missing, older, newer or not ours."""
+    """Return the identity, the number of lanes and the limits in force. Raise if the schema is missing, older, newer or not ours."""
     schemas, ours = connection.fetch("has_schema", (address.schema,))[0]
     if not ours:
         name = address.schema

@@ -1,15 +1,16 @@
-"""Notifications: wake-ups for other processes. Nothing relies on them: whoever is woken reads, and would look by itself too.
+"""Notifications: wake-ups for other processes. Nothing relies on them: a process that is woken reads, and would read later without them
+too.
 
-Theory of operation. *Followers* share one channel. A notification on it is sent a moment after a commit, in a transaction of its own,
-once for all commits of that moment, because NOTIFY takes a lock that all notifying transactions of the server share, and because the
-server wakes every session that listens on anything. So it is not sent at all while nobody follows: a listener holds an advisory lock,
-shared, and the notifier tries to get it alone. If it gets it, it does not try again for `QUIET` seconds.
+Theory of operation. *Followers* share one channel. The notifier sends a notification on it a moment after a commit, in a transaction of its
+own, once for all commits of that moment, because NOTIFY takes a lock that all notifying transactions of the server share, and because the
+server wakes every session that listens on anything. Without followers it sends none: a listener holds a shared advisory lock, and the
+notifier tries to take it exclusively. If it gets it, it does not try again for `QUIET` seconds.
 
-*Channels* wake whoever waits in line, one process rather than all of them. These notifications are sent at once, because somebody is
-about to run; those that come while one is on its way are sent together.
+*Channels* wake the process of a hold that waits in line, instead of all processes. These notifications are sent at once, because that
+process can continue; those that come while one is on its way are sent together.
 
-One thread notifies, from the first commit until the engine is closed. Another one listens, with a connection of its own, from the
-first that listens until the engine is closed. A channel that is added while it waits is listened on within `CHECK` seconds.
+One thread notifies, from the first commit until the engine is closed. Another one listens, with a connection of its own, from the first
+call of `listen` until the engine is closed. If a channel is added while it waits, it begins to listen on that within `CHECK` seconds.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from .statements import SCHEMA
 DELAY: Final = 0.02
 """Seconds that a notification of followers waits for further commits."""
 QUIET: Final = 1.0
-"""Seconds for which followers are not notified after there were none."""
+"""Seconds for which followers are not notified after none was there."""
 CHECK: Final = 1.0
 """Seconds between two checks whether to stop, and for channels that were added."""
 
 
 def channel_of(schema: str) -> str:
-    """The channel of a schema's followers: not its name alone, which may be a channel of the application."""
+    """Return the channel of a schema's followers: not its name alone, which may be a channel of the application."""
     return SCHEMA if schema == SCHEMA else f"{SCHEMA}:{schema}"
 
 
@@ -57,20 +58,20 @@ class Notifier:
         self._closed = False
 
     def notify_soon(self) -> None:
-        """Something was committed: notify followers."""
+        """Notify followers of a commit, within `DELAY` seconds or after a quiet period."""
         if self._due is None:
             with self._changed:
                 self._due = max(time.monotonic() + DELAY, self._not_before)
                 self._wake()
 
     def notify(self, channels: Iterable[str]) -> None:
-        """Notify those who listen on these channels, at once."""
+        """Notify the listeners on these channels at once."""
         with self._changed:
             self._channels.update(f"{self._followers}#{channel}" for channel in channels)
             self._wake()
 
     def close(self) -> None:
-        """Stop; the thread ends by itself."""
+        """Stop the notifier; its thread ends by itself."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -78,7 +79,7 @@ class Notifier:
     def _wake(self) -> None:
         if self._thread is None and not self._closed:
             self._thread = threading.Thread(target=self._run, name="holdkit-notifier", daemon=True)
-            with suppress(RuntimeError):  # no more threads: nobody relies on this one
+            with suppress(RuntimeError):  # no more threads: nothing relies on this one
                 self._thread.start()
         self._changed.notify()
 
@@ -92,7 +93,7 @@ class Notifier:
                 channels, self._channels = self._channels, set()
                 followers = self._overdue()
                 if followers:
-                    self._due = None  # first: what is committed from now on belongs to the next one
+                    self._due = None  # cleared before sending: a later commit belongs to the next notification
             with suppress(HoldkitError, StatementFailed, ConnectionFailed):
                 self._send(channels, followers)
 
@@ -108,7 +109,7 @@ class Notifier:
 
 
 class Listener:
-    """Calls what belongs to a channel whenever another process may have notified it."""
+    """Calls a channel's `wake` when another process may have notified the channel."""
 
     def __init__(self, address: Address, schema: str) -> None:
         self._address, self._followers = address, channel_of(schema)
@@ -118,7 +119,7 @@ class Listener:
         self._thread: threading.Thread | None = None
 
     def listen(self, wake: Callable[[], None], channel: str | None = None) -> None:
-        """Call `wake` after notifications on a channel, or of followers; and once when we begin to listen on it."""
+        """Call `wake` after each notification on a channel, or for followers, and once when listening on it begins."""
         if self._address.pooled:
             return  # a pooler would give our session to others
         name = self._followers if channel is None else f"{self._followers}#{channel}"
@@ -131,12 +132,12 @@ class Listener:
                 self._thread.start()
 
     def close(self) -> None:
-        """Stop; the thread ends by itself."""
+        """Stop the listener; its thread ends by itself."""
         self._stopped.set()
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            with suppress(psycopg.Error, HoldkitError):  # the server is away: whoever waits looks by itself
+            with suppress(psycopg.Error, HoldkitError):  # the server is away: waiting processes look by themselves
                 self._listen()
             self._stopped.wait(CHECK)
 
@@ -159,7 +160,7 @@ class Listener:
             connection.execute(f'listen "{name}"')
             if name == self._followers:
                 connection.execute("select pg_advisory_lock_shared(hashtextextended(%s, 0))", (name,))
-            self._wakes[name]()  # for what came before we listened
+            self._wakes[name]()  # for notifications from before we listened
 
 
 class NotificationChannels:
@@ -169,5 +170,5 @@ class NotificationChannels:
         self._listener, self.notify = listener, notifier.notify
 
     def listen_on(self, channel: str, wake: Callable[[], None]) -> None:
-        """Call `wake` after each notification, and once when we begin to listen."""
+        """Call `wake` after each notification, and once when listening begins."""
         self._listener.listen(wake, channel)

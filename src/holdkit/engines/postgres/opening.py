@@ -1,8 +1,8 @@
-"""Opening a connection of our own: its settings, what a server must be to be trusted, and what a done answer survives there.
+"""Opening a connection of our own: its settings, the conditions that a server must meet, and what a done answer survives there.
 
-A server with unsafe settings is refused, unless the URL allows each by name. What a done answer survives is read on every new
-connection, and again when that was a while ago. Only what the server itself knows can be reported: its settings, as our connections
-have them, and which standbys receive its log. A standby that is fed from an archive, or by the storage below, is not seen.
+A server with unsafe settings is refused, unless the URL allows each by name. The durability settings are read on every new connection, and
+again once they are older than `FRESH`. Only facts that the server itself knows can be reported: its settings, as our connections have them,
+and the standbys that receive its log. A standby that is fed from an archive, or by the storage below, is not seen.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OLDEST: Final = 150_000
 """The oldest server version (`server_version_num`) that is tested."""
 NEEDED: Final = f"Holdkit needs PostgreSQL {OLDEST // 10_000} or later"
 FRESH: Final = 5.0
-"""Seconds for which what was read counts: the first call after that notices a reload of the server's settings."""
+"""Seconds for which the durability settings count: the first call after that notices a reload of the server's settings."""
 DURABILITY_SETTINGS: Final = (*UNSAFE, "synchronous_standby_names")
 
 # Our statements are planned once, when tables may be small, and must be right when they are large: every key has its index.
@@ -70,7 +70,7 @@ def connect(
 
 
 def open_connection(address: Address, settings: str = "", *, autocommit: bool = True) -> HostConnection:
-    """Open a psycopg connection to whichever host takes writes."""
+    """Open a psycopg connection to the host that takes writes."""
     try:
         return open_any(address.hosts, settings, autocommit=autocommit)
     except psycopg.Error as error:
@@ -80,7 +80,7 @@ def open_connection(address: Address, settings: str = "", *, autocommit: bool = 
 
 
 def settings_text(limits: Limits, *, distributed: bool = False) -> str:
-    """The statements that set up a session of ours."""
+    """Return the statements that set up a session of ours."""
     wait = int(lock_timeout_ms(limits))
     timeouts = {"lock_timeout": min(wait, NO_WAIT_MS), "statement_timeout": 2 * wait + 5_000,
                 "idle_in_transaction_session_timeout": 2 * wait + 10_000}  # fmt: skip
@@ -92,7 +92,7 @@ def settings_text(limits: Limits, *, distributed: bool = False) -> str:
 
 
 def check_server(connection: PipelineConnection, address: Address) -> None:
-    """Refuse a server that cannot keep our promises."""
+    """Raise if a server cannot keep our promises."""
     version, encoding, *safety, recovering, _ = connection.fetch("server_settings")[0]
     check_version(version, address)
     if encoding != "UTF8":
@@ -103,14 +103,14 @@ def check_server(connection: PipelineConnection, address: Address) -> None:
 
 
 def check_same_database(connection: PipelineConnection, address: Address, notifying: Address) -> None:
-    """Refuse a `notify_url` that leads elsewhere than the URL, or through a pooler, which lets no notification pass."""
+    """Raise if `notify_url` leads to another database than the URL, or to a pooler, which lets no notification pass."""
     try:
         other = open_connection(notifying).connection
     except EngineError as error:
         raise EngineError(f"notify_url: {plain(error)}") from error
     with other:
         ((*there, session),) = other.execute(load()["server_identity"].text.encode()).fetchall()
-        is_direct = session == other.pgconn.backend_pid  # which a pooler makes up for each of its clients
+        is_direct = session == other.pgconn.backend_pid  # a pooler invents a process id for each of its clients
     ((*here, _),) = connection.fetch("server_identity")
     if not is_direct:
         raise EngineError(f"notify_url leads to {notifying.shown} through a pooler: it must name the server itself")
@@ -119,7 +119,7 @@ def check_same_database(connection: PipelineConnection, address: Address, notify
 
 
 def check_safety(address: Address, settings: Mapping[str, str]) -> None:
-    """Refuse settings under which a done answer may be lost, unless the URL allows them by name."""
+    """Raise for settings under which a done answer may be lost, unless the URL allows them by name."""
     found = [name for name in UNSAFE if settings[name] == "off"]
     refused = [name for name in found if name not in address.allow_unsafe]
     if refused:
@@ -130,13 +130,13 @@ def check_safety(address: Address, settings: Mapping[str, str]) -> None:
 
 
 def check_version(number: int, address: Address) -> None:
-    """Refuse a server older than any that is tested."""
+    """Raise if a server is older than any that is tested."""
     if number < OLDEST:
         raise EngineError(f"{address.shown} is PostgreSQL {shown_version(number)}: {NEEDED}")
 
 
 def shown_version(number: int) -> str:
-    """`server_version_num` as people write it."""
+    """Return `server_version_num` as people write it."""
     return f"{number // 10_000}.{number % 10_000}"
 
 
@@ -195,7 +195,7 @@ class DurabilityCheck:
         return self.known is not None and commit_waits(self.known.settings)
 
     def read(self, connection: PipelineConnection) -> Durability:
-        """Read the settings and the standbys. Raises `EngineError` for an unsafe setting that the URL does not allow by name."""
+        """Read the settings and the standbys. Raise `EngineError` for an unsafe setting that the URL does not allow by name."""
         found = read_durability(connection)
         check_safety(self.address, found.settings)
         self.known, self.stale_at = found, time.monotonic() + FRESH
@@ -203,12 +203,12 @@ class DurabilityCheck:
 
 
 def commit_waits(settings: Mapping[str, str]) -> bool:
-    """Whether COMMIT waits for standbys, by these settings."""
+    """Return whether COMMIT waits for standbys, by these settings."""
     return bool(settings["synchronous_standby_names"]) and settings["synchronous_commit"] not in ("off", "local")
 
 
 def read_durability(connection: PipelineConnection) -> Durability:
-    """What a done answer survives, by the settings in force on this connection."""
+    """Return what a done answer survives, by the settings in force on this connection."""
     try:
         (values,), rows = connection.execute((("read_durability", ()), ("read_standbys", ())))
         standbys = [Standby(name, "away" if away else _STATES.get(state, "unknown")) for name, state, away in rows]
@@ -220,7 +220,7 @@ def read_durability(connection: PipelineConnection) -> Durability:
 
 
 def assess(settings: Mapping[str, str], standbys: Sequence[Standby]) -> Durability:
-    """What these settings mean for a done answer, while these standbys receive the log."""
+    """Return what a done answer survives under these settings, while these standbys receive the log."""
     off = [name for name in UNSAFE if settings[name] == "off"]
     if off:
         says, advice = (
@@ -249,7 +249,7 @@ def assess(settings: Mapping[str, str], standbys: Sequence[Standby]) -> Durabili
 
 
 def _synchronous(settings: Mapping[str, str], standbys: Sequence[Standby]) -> Durability:
-    """Commits wait for the standbys in `synchronous_standby_names`; there may be others."""
+    """Return the durability where commits wait for the standbys in `synchronous_standby_names`; there may be others."""
     commit, names = settings["synchronous_commit"], settings["synchronous_standby_names"]
     says = f"before a call returns, its changes are on the server's disk and {_COPY.get(commit, _COPY['on'])} ({names})"
     others = [standby for standby in standbys if standby.state in ("asynchronous", "away")]
@@ -263,7 +263,7 @@ def _synchronous(settings: Mapping[str, str], standbys: Sequence[Standby]) -> Du
 
 
 def _with_hidden(durability: Durability) -> Durability:
-    """The same, with a sentence about the standbys that this database role may not see."""
+    """Add a sentence about the standbys that this database role may not see."""
     if not any(standby.state == "unknown" for standby in durability.standbys):
         return durability
     advice = f"{durability.advice}; {_GRANT}" if durability.advice else _GRANT

@@ -1,11 +1,11 @@
 """Transactions of ours with application code in them, on psycopg connections of their own.
 
-Theory of operation. The engine begins a READ COMMITTED transaction, runs the application's function in it, and commits. The application
-can read and write through the connection, but not end the transaction. Holdkit's own calls inside run as in any caller's transaction
-(`caller_transaction`). What the function raises rolls everything back. Before COMMIT nothing was done: a serialization failure, a
-deadlock, a lock timeout or a lost connection there is tried again, function included, bounded in number and in time. Deferred
-constraints are checked before COMMIT, so that they fail there. Any error of COMMIT is unknown, and the connection is closed. A
-connection goes back to the pool only when nothing that an application has set on it remains.
+Theory of operation. The engine begins a READ COMMITTED transaction, runs the application's function in it, and commits. The application can
+read and write through the connection, but not end the transaction. Holdkit's own calls inside run as in any caller's transaction
+(`caller_transaction`). If the function raises, everything is rolled back. Before COMMIT nothing was done: a serialization failure, a
+deadlock, a lock timeout or a lost connection there is retried, function included, bounded in number and in time. Deferred constraints are
+checked before COMMIT, so that they fail there. After any error of COMMIT the outcome is unknown, and the connection is closed. A connection
+returns to the pool only when no setting of an application remains on it.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ IDLE: Final = 5.0
 TRANSIENT: Final = frozenset({"40001", "40P01", "55P03"})
 """Serialization failure, deadlock, lock timeout: worth another attempt."""
 CHECK_CONSTRAINTS: Final = "set constraints all immediate"
-"""What would fail at COMMIT fails before it, when nothing was done for certain."""
+"""Sent before COMMIT, so that a deferred constraint fails while it is certain that nothing was done."""
 RESET: Final = (
     "close all; set session authorization default; reset all; unlisten *; select pg_catalog.pg_advisory_unlock_all(); "
     "discard temp; discard sequences"
 )
-"""What DISCARD ALL does, but for the prepared statements, whose loss psycopg would not notice."""
+"""Does the work of DISCARD ALL, except for the prepared statements, whose loss psycopg would not notice."""
 _SET_TIMEOUTS: Final = (
     "select set_config('lock_timeout', %s, true), set_config('statement_timeout', %s, true), "
     "set_config('idle_in_transaction_session_timeout', %s, true)"
@@ -56,7 +56,7 @@ _SET_TIMEOUTS: Final = (
 
 
 class _Watched:
-    """A connection that is waited on, as the watch sees it."""
+    """A connection that is waited on, in the form that the watch takes."""
 
     def __init__(self, opened: HostConnection) -> None:
         self.pgconn: pq.abc.PGconn = opened.connection.pgconn
@@ -71,7 +71,7 @@ class OwnTransaction(_Watched):
         self.tx, self._callers = opened.connection, callers
         self.wrote = False
         self.locked_at: float | None = None
-        """When the first call in it had locked its pools, by `steady`."""
+        """When the first call that wrote had returned, by `steady`: since then its pools are locked."""
 
     def apply(self, groups: Sequence[Group]) -> Applied:
         """Apply these groups in a savepoint of their own."""
@@ -92,7 +92,7 @@ class LentConnections:
         self._closed = False
 
     def acquire(self) -> HostConnection:
-        """An idle one that still answers, or a new one."""
+        """Return an idle connection that still answers, or a new one."""
         while True:
             with self._lock:
                 if self._closed:
@@ -124,7 +124,7 @@ class LentConnections:
         return True
 
     def release(self, opened: HostConnection) -> None:
-        """Take it back reset, or close it: nothing that an application has set may meet the next one."""
+        """Take a connection back reset, or close it: no setting of one application may reach the next."""
         good = False
         connection, watched = opened.connection, _Watched(opened)
         self._watch.begin(watched, time.monotonic() + BRIEF)
@@ -145,14 +145,14 @@ class LentConnections:
             connection.close()
 
     def drop_idle(self) -> None:
-        """Close all that are not lent."""
+        """Close all connections that are not lent."""
         with self._lock:
             idle, self._idle = self._idle, []
         for _, opened in idle:
             opened.close()
 
     def close(self) -> None:
-        """Lend no more, and close all that are not lent."""
+        """Lend no more connections, and close all that are not lent."""
         self._closed = True
         self.drop_idle()
 
@@ -178,7 +178,7 @@ class OwnTransactions:
         self._available = BoundedSemaphore(self._address.sizes.lent)
 
     def run(self, work: Callable[[Lent], T]) -> T:
-        """Begin, run `work`, commit; again while it certainly did nothing."""
+        """Begin, run `work`, commit. Repeat an attempt that certainly did nothing."""
         seconds = within(self._seconds)
         deadline = time.monotonic() + seconds
         if not self._available.acquire(timeout=seconds):
@@ -254,7 +254,7 @@ class OwnTransactions:
     def _worth_retrying(
         self, connection: psycopg.Connection[Any], error: BaseException, deadline: float
     ) -> Retry | None:
-        """Whether certainly nothing was done, another attempt may succeed, and there is time left."""
+        """Return a `Retry` if nothing was done and another attempt may succeed, else None. Raise the final error if the time is over."""
         if isinstance(error, OutcomeUnknown) or not isinstance(error, psycopg.Error | HoldkitError):
             return None
         cause = error.__cause__ if isinstance(error.__cause__, StatementFailed) else error
