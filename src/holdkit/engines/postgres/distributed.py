@@ -31,23 +31,23 @@ from .sweeping import SweepCandidates
 
 
 class BatchPart(Struct, frozen=True):
-    """What one transaction does of a batch."""
+    """The part of a batch that one transaction does."""
 
     groups: Sequence[Group]
     lanes: tuple[int, ...] = ()
-    """The lanes that it will touch, as far as they are known; not used where the tables are on one server."""
+    """The lanes that it will touch, if they are known beforehand; not used where the tables are on one server."""
     several_lanes: bool = False
     """Whether it may touch more than one."""
     candidates: SweepCandidates | None = None
-    """What a sweep goes by."""
+    """The candidates of a sweep."""
     growing: GrowingBatch | None = None
-    """The batch that these groups belong to, if it takes in others."""
+    """The batch that these groups belong to, if more groups may be added to it."""
 
 
 Transact: TypeAlias = Callable[[BatchPart], ScriptResult]
 """Run one transaction, with retries."""
 FindSweep: TypeAlias = Callable[[int], tuple[SweepCandidates, set[int]]]
-"""The candidates of a sweep, up to so many, and lanes where something is to be pruned."""
+"""Return at most this number of a sweep's candidates, and the lanes that have rows to prune."""
 
 
 class _GroupSet(Struct):
@@ -62,7 +62,7 @@ class _GroupSet(Struct):
 
 
 def lanes_of(groups: Sequence[Group], lanes: int) -> tuple[set[int], set[int]]:
-    """The lanes that these groups lock, and those together with the lanes of their operation ids."""
+    """Return the lanes that these groups lock, and those together with the lanes of their operation ids."""
     need = needs(groups)
     if need.sweep:
         every = set(range(lanes))
@@ -78,7 +78,7 @@ def _locked_lanes(need: Needs, lanes: int) -> set[int]:
 
 
 def split_groups(groups: Sequence[Group], lanes: int) -> list[_GroupSet]:
-    """Which groups share a transaction, in the order in which the transactions are to run."""
+    """Divide the groups into sets that share a transaction, in the order in which the transactions run."""
     sets: list[_GroupSet] = []
     latest: dict[int, int] = {}  # lane → the last set that touches it
     homes: dict[int, int] = {}  # lane → the last set that locks it alone
@@ -113,7 +113,9 @@ def _lone_sweep(group: Group) -> Sweep | None:
 def apply_distributed(
     groups: Sequence[Group], lanes: int, transact: Transact, find_sweep: FindSweep, *, several_lanes: bool = False
 ) -> Applied:
-    """Apply the groups, each set in its transaction. An error is raised only where there was one transaction for all."""
+    """Apply the groups, each set in its transaction. Raise an error only if all groups share one; else the answer has it, with the set's
+    groups.
+    """
     sets = split_groups(groups, lanes)
     outcomes: list[list[Outcome]] = [[] for _ in groups]
     positions: list[list[Position | None]] = [[] for _ in groups]
@@ -171,8 +173,9 @@ def _transact(part: BatchPart, transact: Transact) -> ScriptResult:
 
 
 def _sweep(sweep: Sweep, lanes: int, transact: Transact, find_sweep: FindSweep) -> ScriptResult:
-    """Sweep lane by lane; a hold with legs in several lanes is a transaction of its own. If one fails, what was done before it is
-    the answer, with `more` set: a sweep can be called again at any time."""
+    """Sweep lane by lane; a hold with legs in several lanes gets a transaction of its own. If one fails, return what was swept before it,
+    with `more` set: a sweep can be called again at any time.
+    """
     candidates, stale = find_sweep(sweep.limit)
     swept: list[tuple[Done, Position | None]] = []
     wrote, more, unfed = False, candidates.more, set[Key]()
@@ -203,7 +206,7 @@ def _sweep(sweep: Sweep, lanes: int, transact: Transact, find_sweep: FindSweep) 
 
 
 def sweep_parts(candidates: SweepCandidates, stale: set[int], lanes: int, tenant: str) -> list[BatchPart]:
-    """The transactions of a sweep: at least one, because there is always something to prune."""
+    """Return the transactions of a sweep: at least one, because there is always something to prune."""
     by_lanes: dict[tuple[int, ...], SweepCandidates] = {}
     wide: list[tuple[tuple[int, ...], SweepCandidates]] = []
     for retiring, holds in ((False, candidates.holds), (True, candidates.retiring)):

@@ -1,4 +1,4 @@
-"""The checks of `holdkit doctor` on a PostgreSQL server: what done answers rest on, by name. Changes nothing."""
+"""The checks of `holdkit doctor` on a PostgreSQL server: the settings and the schema that done answers rest on. They change nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .opening import NEEDED, OLDEST, connect, shown_version
 
 
 def examine(url: str) -> Iterator[Finding]:
-    """The server, its settings, the schema."""
+    """Check the server, its settings and the schema; yield a finding for each."""
     address = read_url(url)
     try:
         connection = connect(Database(address, Limits(), None))

@@ -1,14 +1,13 @@
 """Statements on a libpq connection in pipeline mode: one round trip for many.
 
-Theory of operation. Statements go to libpq through `psycopg.pq`, prepared once per connection; cursors cost twice as much. One
-round trip is an *exchange*: a generator that sends everything up to a synchronisation point, yields what it waits for on the socket
-(`READ`, `WRITE`), and returns the rows of each statement. `run_on_thread` and `run_on_loop` drive it; nothing else differs between
-threads and tasks. Every exchange has a deadline. Nothing is decided or retried here.
+Theory of operation. Statements go to libpq through `psycopg.pq`, prepared once per connection; cursors cost twice as much. One round trip
+is an *exchange*: a generator that sends everything up to a synchronisation point, yields the socket events that it waits for (`READ`,
+`WRITE`), and returns the rows of each statement. `run_on_thread` and `run_on_loop` drive it; nothing else differs between threads and
+tasks. Every exchange has a deadline. Nothing is decided or retried here.
 
-While an exchange is under way `busy` is true, and `committing` is true from before COMMIT is handed to libpq until its answer was
-read. An interrupt may strike at any instruction: a connection that is `busy` when nobody runs an exchange on it is out of step with
-its server and must be dropped, and if it is `committing` too, nobody knows whether the transaction was committed. `failures` says
-what follows from that.
+While an exchange runs `busy` is true, and `committing` is true from before libpq gets COMMIT until its answer was read. An interrupt may
+strike at any instruction. A connection that is `busy` although no exchange runs on it is out of step with its server and must be dropped;
+if it is `committing` too, it is unknown whether the transaction was committed. `failures` says what follows from that.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Statement: TypeAlias = tuple[str, Sequence[Any]]
 Script: TypeAlias = Generator[tuple[Statement, ...], list[list[Row]], T]
 """Yields the statements of one round trip, receives the rows of each, returns its result."""
 Steps: TypeAlias = Generator[int, None, T]
-"""Yields what it waits for on the socket, continues when that has come, returns its result."""
+"""Yields the socket events that it waits for, continues after one of them, returns its result."""
 OnStatement: TypeAlias = Callable[[str], None]
 """Called with each statement's name before it is sent; may raise."""
 
@@ -47,7 +46,7 @@ PROVE: Statement = ("prove_durable", ())
 COMMIT: Statement = ("commit", ())
 ROLLBACK: Statement = ("rollback", ())
 RELEASE: Statement = ("release_savepoint", ())
-"""In a caller's transaction: what was done counts with theirs."""
+"""In a caller's transaction: our changes then belong to it."""
 
 
 class Pipeline:
@@ -66,16 +65,16 @@ class Pipeline:
         self.busy = False
         """Inside an exchange. If it is set when no exchange is running, an interrupt has struck, and the connection is out of step."""
         self.committing = False
-        """That exchange has a COMMIT in it."""
+        """The current exchange contains a COMMIT."""
         self.begun = 0
-        """Statements of the last exchange that libpq has, or is just being given."""
+        """Statements of the last exchange that libpq has, or is just receiving."""
         self._prepare = prepare
         self._prepared: set[str] = set()
         self._columns: dict[str, list[tuple[int, Callable[[bytes], Any]]]] = {}
         self._statements = statements
 
     def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
-        """Send these in one go, and return the rows of each."""
+        """Send these statements in one round trip, and return the rows of each."""
         expected: list[tuple[str, bool]] = []  # statement, and whether this is only its preparation
         self.busy, self.begun = True, 0
         encoded = [self._statements[name].encode(parameters) for name, parameters in statements]
@@ -108,7 +107,7 @@ class Pipeline:
         expected.append((name, False))
 
     def _receive(self) -> Steps[list[pq.abc.PGresult]]:
-        """All results up to the synchronisation point. Writes while it reads, so that neither end blocks."""
+        """Return all results up to the synchronisation point. Write while reading, so that neither end blocks."""
         pgconn = self.pgconn
         results: list[pq.abc.PGresult] = []
         sending = pgconn.flush() == 1
@@ -179,12 +178,12 @@ class Pipeline:
 
 
 def notice_text(notice: psycopg.errors.Diagnostic) -> str:
-    """A notice on a psycopg connection, as `standby_given_up` reads it."""
+    """Return a notice of a psycopg connection in the form that `standby_given_up` reads."""
     return f"{notice.source_function}: {notice.message_primary}"
 
 
 def standby_given_up(notices: Iterable[str]) -> bool:
-    """Whether a notice says that the server gave up the wait for a standby during a COMMIT."""
+    """Return whether a notice says that the server gave up the wait for a standby during a COMMIT."""
     return any(sign in notice for notice in notices for sign in STANDBY_NOTICE)
 
 
@@ -192,7 +191,7 @@ def standby_given_up(notices: Iterable[str]) -> bool:
 
 
 def run_on_thread(steps: Steps[T], socket: int, seconds: float) -> T:
-    """Run to the end on this thread."""
+    """Run an exchange to its end on this thread."""
     deadline = time.monotonic() + seconds
     poll = select.poll()
     try:
@@ -210,8 +209,9 @@ def run_on_thread(steps: Steps[T], socket: int, seconds: float) -> T:
 
 
 async def run_on_loop(steps: Steps[T], socket: int, seconds: float, begun: Callable[[], None] | None = None) -> T:
-    """Run to the end on the event loop; `begun` is called after the first step, when everything is on its way. If the task is
-    cancelled, the connection is out of step: the pool drops it."""
+    """Run an exchange to its end on the event loop. Call `begun` after the first step, when all statements are on their way. If the task is
+    cancelled, the connection is out of step: the pool drops it.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     try:
@@ -243,5 +243,5 @@ def _settle(ready: asyncio.Future[bool], value: bool) -> None:
 
 
 def timed_out(seconds: float) -> TimeoutError:
-    """The error that is thrown into an exchange when its time is over."""
+    """Return the error to throw into an exchange when its time is over."""
     return TimeoutError(f"no answer within {seconds:g} seconds")

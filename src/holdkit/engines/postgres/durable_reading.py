@@ -1,16 +1,16 @@
-"""Durable reads (ADR 25): answers on which the answer of a command rests, and entries that a follower is about to show.
+"""Durable reads (ADR 25): for answers that decide the answer of a command, and for entries that a follower is about to show.
 
-Theory of operation. Where commits wait for standbys, a commit may be visible that no standby has: its wait was cancelled, or the
-server crashed and came back without its standby. A reader cannot tell. So such a read ends with a record in the log and a COMMIT that
-waits (`prove_durable`). Whatever the read could see was committed at an earlier position in the log than that record, so a standby
-that has the record has all of it. Read and proof are one transaction, because one transaction is one server: behind a pooler, or in a
-failover, the next transaction may reach another. Where no standby is waited for, the statement writes nothing and COMMIT costs
-nothing: what is visible is on the server's disk.
+Theory of operation. Where commits wait for standbys, a commit may be visible that no standby has: its wait was cancelled, or the server
+crashed and came back without its standby. A reader cannot tell. So such a read ends with a record in the log and a COMMIT that waits
+(`prove_durable`). Whatever the read could see was committed at an earlier position in the log than that record, so a standby that has the
+record has all of it. Read and proof are one transaction, because one transaction is one server: behind a pooler, or in a failover, the next
+transaction may reach another. Where commits wait for no standby, the statement writes nothing and COMMIT costs nothing: whatever is visible
+is on the server's disk.
 
-Followers read often, so they pay only where it counts. The rows that they read say whether commits wait for standbys. If not, the
-plain read is the answer, without one statement more. If so, the same query is read again, as above, on connections that nothing else
-uses (`shown_reads.SHOWING`): a wait for a standby keeps no connection from a commit. A wait that takes too long is cancelled at the server,
-where it would otherwise remain with its session.
+Followers read often, so a follower pays for the proof only where it is needed. The rows that it reads say whether commits wait for
+standbys. If they do not, the plain read is the answer, without an additional statement. If they do, the query runs again, as above, on
+connections that nothing else uses (`shown_reads.SHOWING`): a wait for a standby keeps no connection from a commit. A wait that takes too
+long is cancelled at the server, where it would otherwise remain with its session.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def proved(script: Script[T], proof: Callable[[T], Sequence[Statement]]) -> Script[T]:
-    """The same read, proved to be durable by the statements that `proof` gives for its result."""
+    """Run a read, then prove its result durable with the statements that `proof` returns for it."""
     result, sent = yield from _begun(script)
     if sent:
         yield (*proof(result), COMMIT)
@@ -44,14 +44,15 @@ def proved(script: Script[T], proof: Callable[[T], Sequence[Statement]]) -> Scri
 
 
 def proof(lanes: Collection[int] | None) -> Sequence[Statement]:
-    """The statements that prove what this transaction has read: of this server or, where the tables are distributed, of the servers
-    that have these lanes."""
+    """Return the statements that prove a transaction's reads: on this server or, with distributed tables, on the servers that have these
+    lanes.
+    """
     name, _ = PROVE
     return (PROVE,) if lanes is None else tuple((name, (lane,)) for lane in sorted(lanes))
 
 
 def _begun(script: Script[T]) -> Script[tuple[T, bool]]:
-    """The script in a transaction, which is left open, and whether it sent anything."""
+    """Run the script in a transaction and leave that open. Return the result, and whether the script sent anything."""
     begin: tuple[Statement, ...] = (BEGIN,)
     try:
         statements = next(script)
@@ -66,7 +67,7 @@ def _begun(script: Script[T]) -> Script[tuple[T, bool]]:
 
 
 def lanes_of_query(query: Query[Any], lanes: int) -> Collection[int]:
-    """The lanes where the answer to a query is stored."""
+    """Return the lanes where the answer to a query is stored."""
     if isinstance(query, FindPool):
         return {lane_of_pool(query.key, lanes)}
     if isinstance(query, FindPools):
@@ -85,7 +86,7 @@ def lanes_of_query(query: Query[Any], lanes: int) -> Collection[int]:
 
 
 def lanes_about(query: ReadHistory, lanes: int) -> set[int]:
-    """A subject is a pool, a hold by its id, or a record as kind/id: wherever any of them would be."""
+    """Return the lanes of a subject's entries: it may be a pool, a hold by its id, or a record as kind/id."""
     tenant, subject = query.tenant, query.subject
     found = {lane_of_pool((tenant, subject), lanes)}
     if is_id(subject):

@@ -37,7 +37,7 @@ def _array(oid: int, items: list[bytes], nulls: bool) -> bytes:
 
 @lru_cache(maxsize=64)
 def _packer(code: str, count: int) -> Callable[..., bytes]:
-    """Packs `count` numbers, each after its length."""
+    """Return a function that packs `count` numbers, each after its length."""
     return Struct(">" + f"i{code}" * count).pack
 
 
@@ -62,7 +62,7 @@ def _numbers(oid: int, code: str, size: int, one: Callable[[int], bytes]) -> Cal
 
 
 def _all_same(oid: int, values: Sequence[Any], item: Callable[[Any], bytes]) -> bytes | None:
-    """An empty array, or one in which all items are equal, as in most columns of a batch; else None."""
+    """Encode an array that is empty or whose items are all equal, as in most columns of a batch; return None for any other."""
     count = len(values)
     if not count:
         return _array(oid, [], False)
@@ -82,7 +82,7 @@ def _text(value: str | bytes | None) -> bytes:
 
 
 def text_array(values: Sequence[Any]) -> bytes:
-    """text[]: of texts, or of their UTF-8 bytes where the caller has those already."""
+    """Encode text[] from texts, or from their UTF-8 bytes where the caller has those already."""
     same = _all_same(25, values, _text)
     if same is not None:
         return same
@@ -99,14 +99,14 @@ def text_array(values: Sequence[Any]) -> bytes:
 
 
 def uuid_array(values: Sequence[str | None]) -> bytes:
-    """uuid[], of 32 hex digits each."""
+    """Encode uuid[] from texts of 32 hex digits each."""
     prefix = _LENGTHS[16]
     items = [_NULL if value is None else prefix + bytes.fromhex(value) for value in values]
     return _array(2950, items, None in values)
 
 
 def bool_array(values: Sequence[bool]) -> bytes:
-    """bool[]."""
+    """Encode bool[]."""
     true, false = _LENGTHS[1] + b"\1", _LENGTHS[1] + b"\0"
     return _array(16, [true if value else false for value in values], False)
 
@@ -135,7 +135,7 @@ class Sql(msgspec.Struct, frozen=True):
     text: str
     types: tuple[str, ...] = ()
     one: OneRow | None = None
-    """The same statement for one row."""
+    """This statement in its form for one row."""
     oids: Sequence[int] = ()
     """Of the types, as are the encoders."""
     encoders: Sequence[Callable[[Any], bytes]] = ()
@@ -165,7 +165,7 @@ class OneRow(msgspec.Struct, frozen=True):
     firsts: tuple[int, ...]
     """The indexes of the first columns: each must have one row."""
     counted: bool
-    """The last two parameters are the number of rows, and whether another number raises; only then this form will do."""
+    """The last two parameters are the number of rows, and whether another number raises; this form can be used only if it does."""
 
     def row(self, parameters: Sequence[Any]) -> list[Any] | None:
         """Return the parameters of this form, if there is one row."""
@@ -193,5 +193,5 @@ _DECODERS: Final[dict[int, Callable[[bytes], Any]]] = {
 
 
 def decoder(oid: int) -> Callable[[bytes], Any]:
-    """How a column of this type is read from its text form."""
+    """Return the function that decodes the text of a column of this type."""
     return _DECODERS.get(oid, bytes.decode)

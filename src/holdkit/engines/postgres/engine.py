@@ -81,7 +81,7 @@ class PostgresEngine:
         on_statement: OnStatement | None = None,
         guarded: bool = True,
     ) -> None:
-        """`guarded` is for tests and benches: without it every batch goes the ordinary way."""
+        """`guarded` is for tests and benches: without it every batch takes the ordinary path."""
         address = read_url(url, schema=schema, pool_size=pool_size)
         notifying = address if notify_url is None else read_notify_url(notify_url)
         self.url = address.url
@@ -113,7 +113,7 @@ class PostgresEngine:
         self._channels = NotificationChannels(notifier, self._listener)
 
     def _read_schema(self, limits: Limits | None, notifying: Address) -> None:
-        """Check server and tables, and take over what is stored; on an error the connections are closed."""
+        """Check server and tables, and take over the stored schema. Close the connections on an error."""
         database = self._database
         try:
             with self._connections.no_wait.connection() as connection:
@@ -130,11 +130,11 @@ class PostgresEngine:
                 raise EngineError(f"the connection to {self.url} was lost: {error}") from error
             raise
         if database.distributed:
-            self._connections.drop_idle()  # set up before that was known
+            self._connections.drop_idle()  # they were opened before the layout was known
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this engine can do beyond the port. Distributed tables cannot be locked as a whole, as repair and import do."""
+        """The optional abilities of this engine. Distributed tables cannot be locked as a whole, as repair and import need."""
         whole = None if self.distributed else self
         rollups = None if self.distributed else self._rollups
         return Capabilities(repair=whole, import_=whole, lend=self, marks=self, growing_batches=self, async_apply=self,
@@ -144,7 +144,7 @@ class PostgresEngine:
 
     @property
     def durability(self) -> Durability:
-        """What a done answer survives, as read at most a few seconds before the last call."""
+        """What a done answer survives, by settings that were read at most a few seconds before the last call."""
         assert self._durability.known is not None, "read on opening"
         return self._durability.known
 
@@ -156,20 +156,16 @@ class PostgresEngine:
     # Batches
 
     def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
-        """Decide and write these groups, in order: in one transaction, or in one per lane where the tables are distributed.
-        Groups that need what others have locked are skipped, or wait."""
         self._check()
         return run_until(until, partial(self._routing.apply, groups, wait_for_locks=wait_for_locks))
 
     def apply_growing(self, groups: Sequence[Group], add_late: AddLate, *, until: float = inf) -> Applied:
-        """The same, waiting for locks; others that want the same pools may be added once these are locked."""
         self._check()
         return run_until(until, partial(self._routing.apply, groups, wait_for_locks=True, add_late=add_late))
 
     async def apply_async(
         self, groups: Sequence[Group], sent: Callable[[], None] | None, *, until: float = inf
     ) -> Applied:
-        """The same on an event loop; what cannot be done there without blocking raises `NeedsThread`."""
         self._check()
         return await self._routing.apply_async(groups, sent, until)
 
@@ -181,45 +177,37 @@ class PostgresEngine:
     # Other people's transactions
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
-        """Apply these groups inside the caller's own transaction, in a savepoint."""
         self._check()
         return self._callers.apply(tx, groups, lock)
 
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
-        """The same in a task, on an async connection."""
         self._check()
         return await self._callers.apply_async(tx, groups, lock)
 
     def read_in(self, tx: Any, query: Query[T]) -> T:
-        """Answer a question about pools, holds or records inside the caller's own transaction."""
         self._check()
         return self._callers.read(tx, query)
 
     async def read_in_async(self, tx: Any, query: Query[T]) -> T:
-        """The same in a task, on an async connection."""
         self._check()
         return await self._callers.read_async(tx, query)
 
     def mark_in(self, tx: Any) -> Mark:
-        """Mark an open transaction."""
         return SavepointMark(check_connection(driver_connection(tx), psycopg.Connection)).make()
 
     async def mark_in_async(self, tx: Any) -> Mark:
-        """The same in a task, on an async connection."""
         connection = await driver_connection_async(tx)
         if is_asyncpg(connection):
             return await AsyncpgMark(check_asyncpg(connection)).make()
         return await SavepointMark(check_connection(connection, psycopg.AsyncConnection)).make_async()
 
     def lend(self, work: Callable[[Lent], T]) -> T:
-        """Run `work` in a transaction of ours."""
         self._check()
         return self._own.run(work)
 
     # Reads
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:
-        """Answer a question from committed state; if asked to, from state that is as durable as what a command writes."""
         self._check()
         if query.shown:
             return self._shown.read(query, durable=durable)
@@ -239,20 +227,17 @@ class PostgresEngine:
         return self._transactions.read(work, durable=durable)
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Call `wake`, from a thread of its own, when other processes may have written."""
         self._check()
         self._listener.listen(wake)
 
     # The whole journal
 
     def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
-        """Fold the whole journal and report every row that differs from it."""
         return self._verify(None, progress)
 
     def verify_with(
         self, archive: ArchivedEntries, progress: Progress | None = None
     ) -> Generator[Difference, None, None]:
-        """The same, with the archived entries in place of the baseline."""
         return self._verify(archive, progress)
 
     def _verify(self, archive: ArchivedEntries | None, progress: Progress | None) -> Generator[Difference, None, None]:
@@ -292,7 +277,6 @@ class PostgresEngine:
             raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
 
     def repair(self, command: Command, *, dry_run: bool, progress: Progress | None = None) -> Repaired:
-        """Make the rows what the journal says; every writer waits meanwhile."""
         database = self._database
 
         def work(connection: PipelineConnection) -> Repaired:
@@ -302,7 +286,7 @@ class PostgresEngine:
         return self._with_tables_locked(work)
 
     def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
-        """Take another engine's journal as ours, in one transaction; every writer waits meanwhile."""
+        """Import another engine's journal, in one transaction. Every writer waits meanwhile."""
         database = self._database
 
         def work(connection: PipelineConnection) -> None:

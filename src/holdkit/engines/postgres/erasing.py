@@ -1,4 +1,4 @@
-"""Erasure on PostgreSQL: the ability of an engine, and its schema as the shared job (`engines.erase_job`) sees it."""
+"""Erasure on PostgreSQL: the engine's ability to erase, and the schema in the form that the shared job (`engines.erase_job`) uses."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from .transactions import Connections, Transactions
 T = TypeVar("T")
 
 ERASING: Final = "erasing:"
-"""How the settings are named that remember an erasure."""
+"""The prefix of the settings that remember an erasure."""
 SETTLE: Final = 60.0
-"""Seconds for which other transactions are waited for, once in the life of a database."""
+"""Seconds that `settle` waits for other transactions, once in the life of a database."""
 PAUSE: Final = 0.02
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class PostgresErasing:
-    """The ability of one engine."""
+    """One engine's ability to erase."""
 
     def __init__(
         self, database: Database, connections: Connections, transactions: Transactions, check: Callable[[], None]
@@ -49,7 +49,7 @@ class PostgresErasing:
 
     @property
     def secret(self) -> bytes:
-        """Of this database."""
+        """The secret of this database's keyed names."""
         return self._database.secret
 
     def erase(
@@ -65,18 +65,19 @@ class PostgresErasing:
         return erase(self._store, erasure, archive, progress, dry_run=dry_run)
 
     def finish_erasure(self, erasure: Erasure) -> None:
-        """Renew the planner's statistics, which have values of old rows, and forget that it was begun. The old rows are vacuumed as always."""
+        """Renew the planner's statistics, which have values of old rows, and forget the erasure. The server vacuums the old rows as usual.
+        """
         self._check()
         self._store.analyze_again()
         self._store.forget(erasure.id)
 
     def unfinished(self) -> bool:
-        """Whether an erasure was begun and has not ended."""
+        """Return whether an erasure was begun and has not ended."""
         return bool(self._store.begun())
 
 
 class PostgresStore:
-    """A schema, as the shared job sees it."""
+    """A schema, in the form that the shared job uses."""
 
     def __init__(self, database: Database, connections: Connections, transactions: Transactions) -> None:
         self._database, self._connections, self._transactions = database, connections, transactions
@@ -86,7 +87,7 @@ class PostgresStore:
         return self._transactions.read(lambda connection: work(Reader(connection, options)))
 
     def ends(self) -> Mapping[int, int]:
-        """The last number of every lane, once callers' entries are numbered."""
+        """Number callers' entries, then return the last number of every lane."""
 
         def work(reader: Reader) -> Mapping[int, int]:
             number(reader)
@@ -95,13 +96,13 @@ class PostgresStore:
         return self._read(work)
 
     def naming(self, tenant: str, texts: Sequence[str], lane: int, after: int, upto: int) -> list[JournalRow]:
-        """The tenant's entries in a span of a lane whose text, or column, contains any of these."""
+        """Return the tenant's entries in a span of a lane whose text, or a column, contains any of these texts."""
         values = [msgspec.json.decode(text, type=str) for text in texts if text.startswith('"')]
         rows = self._read(lambda reader: reader.fetch("find_texts", (lane, after, upto, tenant, list(texts), values)))
         return [journal_row(row) for row in rows]
 
     def marked_holds(self, tenant: str, by: str, value: str, after: str, limit: int) -> list[StoredHold]:
-        """Stored holds with this entity, account or actor: by id; of an actor by lane first."""
+        """Return stored holds with this entity, account or actor: by id; for an actor by lane first."""
         lanes, first = self._database.lanes, after or "0" * 32
         where: tuple[int, ...] = ((lane_of_hold(after, lanes) if after else -1),) if by == "actor" else ()
         rows = self._read(lambda reader: reader.fetch(f"find_holds_of_{by}", (tenant, value, first, limit, *where)))
@@ -112,16 +113,16 @@ class PostgresStore:
     # Erasures that have begun
 
     def begun(self) -> dict[str, str]:
-        """The stub of each, by its id."""
+        """Return the stub of each erasure that has begun, by its id."""
         rows = self._read(lambda reader: reader.fetch("read_erasures"))
         return {name: msgspec.json.decode(value) for name, value in rows}
 
     def remembered(self, id: str) -> str | None:
-        """The stub of an erasure that has begun and not ended."""
+        """Return the stub of an erasure that has begun and not ended."""
         return self.begun().get(ERASING + id)
 
     def remember(self, id: str, stub: str) -> str:
-        """The stub of an erasure that begins, or has begun."""
+        """Store the stub of an erasure that begins, and return it. If the erasure has begun already, return its stored stub."""
 
         def work(connection: PipelineConnection, options: BatchOptions) -> str:
             PostgresRows(connection, options)
@@ -134,11 +135,11 @@ class PostgresStore:
         return self._transact(work)
 
     def forget(self, id: str) -> None:
-        """An erasure has ended."""
+        """Delete the setting of an erasure that has ended."""
         self._transact(lambda connection, _: connection.execute((BEGIN, ("drop_setting", (ERASING + id,)), COMMIT)))
 
     def analyze_again(self) -> None:
-        """Compute the planner's statistics anew of every table that has some: they have values of rows."""
+        """Recompute the planner's statistics of every table that has some, because they contain values of rows."""
 
         def work(connection: PipelineConnection, options: BatchOptions) -> None:
             usual, connection.timeout = connection.timeout, LONG
@@ -150,8 +151,9 @@ class PostgresStore:
         self._transact(work)
 
     def settle(self) -> None:
-        """Wait for the transactions that use pools now. One that finds a pool missing has nothing locked: it may have looked before a claim
-        was made and erased, and create the claim's pool after that."""
+        """Wait for the transactions that use pools now. Such a transaction may have looked for a pool before a claim was made and erased;
+        it has nothing locked, and would create the claim's pool afterwards.
+        """
 
         def users(reader: Reader) -> set[str]:
             is_cluster = reader.options.distributed and reader.fetch("has_citus")[0][0]
@@ -167,7 +169,7 @@ class PostgresStore:
             left &= self._read(users)
 
     def change(self, work: Callable[[Rows], Rewrites]) -> Rewrites:
-        """One transaction."""
+        """Run `work` and write its result, in one transaction."""
 
         def attempt(connection: PipelineConnection, options: BatchOptions) -> Rewrites:
             rows = PostgresRows(connection, options)
@@ -178,7 +180,7 @@ class PostgresStore:
         return self._transact(attempt)
 
     def _transact(self, work: Callable[[PipelineConnection, BatchOptions], T]) -> T:
-        """Repeated whatever happens on the way."""
+        """Run `work`, and run it again after any error that may pass, even a connection lost in COMMIT."""
         address = self._database.address
 
         def attempt() -> T:

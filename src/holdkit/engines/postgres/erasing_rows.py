@@ -1,10 +1,10 @@
-"""Erasure on PostgreSQL: what the shared job (`engines.erase_job`) reads and writes here.
+"""Erasure on PostgreSQL: the transaction in which the shared job (`engines.erase_job`) reads and writes.
 
-Theory of operation. Every transaction that rewrites entries first updates the setting `rewrites`, and so has its row locked: erasures go
-one after the other, transaction by transaction, and whoever stores something that was computed from entries (a seal) can compare that
-setting under the same lock. Then pools are locked, in the usual order, then holds: nobody adds an entry about them until the transaction ends.
-Entries that callers' transactions have left without a number are numbered first, if they are about one of the holds; that locks the heads of
-their lanes, behind all other locks, as everywhere. Seals are looked up after the entries are rewritten, in a statement of its own.
+Theory of operation. Every transaction that rewrites entries first updates the setting `rewrites`, and so locks its row. So the transactions
+of erasures run one after the other, and a transaction that stores a value computed from entries (a seal) can compare that setting under its
+lock. Then the transaction locks pools, in the usual order, then holds: no other transaction adds an entry about them until it ends. If
+callers' transactions have left unnumbered entries about one of the holds, these are numbered first; that locks the heads of their lanes,
+behind all other locks, as everywhere. A statement of its own looks up the seals after the entries are rewritten.
 
 An attempt that fails is repeated, even if the connection is lost during COMMIT: to rewrite an entry twice does no harm.
 """
@@ -57,25 +57,25 @@ from .statements import split_by_lane
 T = TypeVar("T")
 
 LABELLED: Final = '"label":'
-"""What the entry of a claim's pool contains."""
+"""Text that the entry of a claim's pool contains."""
 PER_STATEMENT: Final = 1_000
 """Rows that one statement reads or writes."""
 LONG: Final = 1_000
-"""A transaction over more holds than these may take longer than others may."""
+"""A transaction over more holds than this runs without timeouts."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class PostgresRows:
-    """An open transaction."""
+    """An open transaction that rewrites rows."""
 
     def __init__(self, connection: PipelineConnection, options: BatchOptions) -> None:
         self._connection, self._options = connection, options
         self._locked: dict[str, Pool | None] = {}
-        """Pools, by id; None: there is none."""
+        """Pools by id; None: the pool does not exist."""
         self._fetch(BEGIN, ("set_lock_timeout", (options.wait_ms,)), ("count_rewrite", ()))
 
     def _fetch(self, *statements: Statement) -> list[list[Row]]:
-        """One exchange; with distributed tables, lane by lane."""
+        """Run one exchange; with distributed tables, lane by lane."""
         if self._options.distributed:
             return self._connection.run(split_by_lane(_all(statements), range(self._options.lanes), writing=True))
         return self._connection.execute(statements)
@@ -83,7 +83,7 @@ class PostgresRows:
     # Locking
 
     def lock(self, tenant: str, pools: Sequence[str], holds: Sequence[str]) -> None:
-        """The pools in one statement, in the usual order; then the holds."""
+        """Lock the pools in one statement, in the usual order; then the holds."""
         if len(holds) > LONG:
             self._fetch(("disable_timeouts", ()))
         wanted = {*pools}
@@ -104,7 +104,7 @@ class PostgresRows:
         self._locked.update({pool.id: pool for pool in map(pool_of, found)})
 
     def _number(self, tenant: str, subjects: Sequence[str]) -> None:
-        """Number what callers' transactions have left about these subjects."""
+        """Number the entries about these subjects that callers' transactions have left unnumbered."""
         lanes = sorted({lane for (lane,) in self._fetch(("find_unnumbered_about", (tenant, subjects)))[0]})
         if not lanes:
             return
@@ -122,7 +122,7 @@ class PostgresRows:
     # Reading
 
     def entries_about(self, tenant: str, subjects: Sequence[str]) -> list[JournalRow]:
-        """Every entry about these subjects."""
+        """Return every entry about these subjects."""
         found: list[JournalRow] = []
         for part in _parts(subjects):
             self._number(tenant, part)
@@ -130,7 +130,7 @@ class PostgresRows:
         return sorted(found, key=lambda row: (row.lane, row.seq))
 
     def entries_at(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
-        """The same entries as they are now."""
+        """Read these entries again."""
         found: list[JournalRow] = []
         for part in _parts(rows):
             keys = ([row.lane for row in part], [row.seq for row in part])
@@ -138,7 +138,7 @@ class PostgresRows:
         return sorted(found, key=lambda row: (row.lane, row.seq))
 
     def holds(self, tenant: str, ids: Sequence[str]) -> list[StoredHold]:
-        """Those of these holds that are stored."""
+        """Return which of these holds are stored."""
         lanes = self._options.lanes
         return [
             hold_of(row)
@@ -147,19 +147,19 @@ class PostgresRows:
         ]
 
     def pools(self, tenant: str, ids: Sequence[str]) -> list[Pool]:
-        """Those of these pools that are stored."""
-        new = sorted(id for id in ids if self._locked.get(id) is None)  # one that was missing may have come since
+        """Return which of these pools are stored, locked."""
+        new = sorted(id for id in ids if self._locked.get(id) is None)  # a pool that was missing may have been created since
         if new:
             self.lock(tenant, new, ())
         return [pool for id in ids if (pool := self._locked[id]) is not None]
 
     def uses(self, tenant: str, account: str, pools: Sequence[str]) -> bool:
-        """Whether an account uses any units of these pools."""
+        """Return whether an account uses any units of these pools."""
         keys = [(tenant, pool, account) for pool in pools]
         return any(self._fetch(("load_tallies", tally_keys(part, self._options.lanes)))[0] for part in _parts(keys))
 
     def operations(self, tenant: str, after: str, limit: int) -> list[Operation]:
-        """Recorded answers that are stored whole, in order of lane and id."""
+        """Return recorded answers that are stored whole, in order of lane and id."""
         lanes = self._options.lanes
         lane = lane_of_operation((tenant, after), lanes) if after else -1
         rows = [OperationRow(*row) for row in self._fetch(("lock_whole_operations", (tenant, lane, after, limit)))[0]]
@@ -167,14 +167,14 @@ class PostgresRows:
         return [operation_of(row, decode_outcome(row.outcome)) for row in rows[:limit] if row.outcome is not None]
 
     def baseline(self, lane: int, keys: Sequence[RowKey]) -> Mapping[RowKey, str]:
-        """Those of these rows of a lane's baseline that are there."""
+        """Return which of these rows a lane's baseline has."""
         return {key: row.body for key, row in self._baseline(lane).load(keys).items()}
 
     def _baseline(self, lane: int) -> PostgresBaseline:
         return PostgresBaseline(lambda name, parameters: self._fetch((name, parameters))[0], lane)
 
     def records(self, keys: Sequence[RecordKey]) -> list[Record]:
-        """Those of these records that are stored, locked."""
+        """Lock the stored ones among these records, and return them."""
         wanted = sorted(keys, key=lambda key: (lane_of_record(key, self._options.lanes), key))
         return [
             record_of(row)
@@ -185,7 +185,7 @@ class PostgresRows:
     # Writing
 
     def write(self, done: Rewrites) -> None:
-        """Replace this, and commit."""
+        """Replace these rows, and commit."""
         if done.empty:
             self._fetch(ROLLBACK)
             return
@@ -232,7 +232,7 @@ class PostgresRows:
             )
 
     def _tallies(self, done: Rewrites) -> list[Statement]:
-        """The tallies of an account, added to those under its stub."""
+        """Return the statements that add an account's tallies to those under its stub."""
         if done.account is None or not done.account_pools:
             return []
         (tenant, account, stub), lanes = done.account, self._options.lanes
@@ -268,7 +268,7 @@ class PostgresRows:
 
 
 def _baseline(done: Rewrites) -> Iterator[Statement]:
-    """The rows of the baseline, lane by lane."""
+    """Yield the statements that change the baseline, lane by lane."""
     for lane in sorted({lane for lane, _ in done.baseline_gone}):
         for gone in _parts([key for its, key in done.baseline_gone if its == lane]):
             yield "delete_baseline", (lane, *columns(gone, 4))
@@ -285,7 +285,7 @@ def _all(statements: Sequence[Statement]) -> Script[list[list[Row]]]:
 
 
 def _within(script: Script[None]) -> Script[None]:
-    """The same in a transaction that is open, and stays open."""
+    """Run a script inside an open transaction, without its BEGIN and COMMIT."""
     statements = next(script)
     try:
         while True:

@@ -1,20 +1,20 @@
-"""What can go wrong between us and the server, what is certain then, and what is tried again.
+"""What can fail between us and the server, what is certain then, and what is retried.
 
-Theory of operation. The caller must always know which of three things happened: the transaction was committed, nothing was done, or
-nobody knows. What decides is whether COMMIT may have left this process:
+Theory of operation. The caller must always know which of three things happened: the transaction was committed, nothing was done, or the
+outcome is unknown. The answer depends on whether COMMIT may have left this process:
 
-- Before that, nothing was done, whatever went wrong: the server ends the transaction when the connection is lost. The attempt is
-  repeated from the beginning, with a new connection if need be, at most `ATTEMPTS` times and never beyond the call's own deadline
-  (`retry`). If no attempt succeeds, the caller gets the error of the last one: nothing was done.
+- Before that, nothing was done, whatever went wrong: the server ends the transaction when the connection is lost. The attempt is repeated
+  from the beginning, with a new connection if need be, at most `ATTEMPTS` times and never beyond the call's own deadline (`retry`). If no
+  attempt succeeds, the caller gets the error of the last one: nothing was done.
 - From then on a lost connection proves nothing. The server may have committed, or may still do so after we have disconnected, so reading
-  the tables proves nothing either. The engine never repeats the batch: it raises `OutcomeUnknown`, and the kernel resolves it by
-  the operation id, or tells the caller. An *error* in answer to COMMIT is treated alike: a server may report one for a transaction
-  that it has committed (Citus, when a worker is killed).
-- A COMMIT whose wait for a standby was cancelled has succeeded on this server only. A failover may undo it, so that is
-  `OutcomeUnknown` too.
+  the tables proves nothing either. The engine never repeats the batch: it raises `OutcomeUnknown`, and the kernel resolves it by the
+  operation id, or passes it to the caller. An *error* in answer to COMMIT is treated alike: a server may report one for a transaction that
+  it has committed (Citus, when a worker is killed).
+- A COMMIT whose wait for a standby was cancelled has succeeded on this server only. A failover may undo it, so that is `OutcomeUnknown`
+  too.
 
-An interrupt counts by the same rule: before COMMIT nothing was done, after it `OutcomeUnknown`. The connection that it struck is out
-of step with its server, and the pool drops it.
+An interrupt follows the same rule: before COMMIT nothing was done, after it the outcome is unknown. The interrupted connection is out of
+step with its server, and the pool drops it.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from ..deadlines import passed, too_late
 T = TypeVar("T")
 
 ATTEMPTS: Final = 20
-"""How often something that certainly did nothing is tried."""
+"""How often an attempt that certainly did nothing is made."""
 FEW: Final = 3
-"""The same where the server has lost its connection to a worker (Citus). A stale session is replaced at once; a worker that is down
-is not waited for, because every other call of this process would wait as well."""
+"""How often it is made if the server has lost its connection to a worker (Citus). A stale session is replaced at once. The engine does not
+wait for a worker that is down, because every other call of this process would wait as well.
+"""
 ID_TAKEN: Final = frozenset({"22012", "23505"})
 """Our own check of a row count (division by zero), unique violation: a row exists that the batch did not know of."""
 RETRYABLE: Final = ID_TAKEN | {"40001", "40P01"}
-"""The same, serialization failure, deadlock: run the transaction again."""
+"""`ID_TAKEN`, serialization failure, deadlock: run the transaction again."""
 _TLS_LOST: Final = "SSL SYSCALL error"
-"""In the message of a server whose connection to a worker has ended: an internal error, as far as Citus knows."""
+"""In the message of a server whose connection to a worker has ended: Citus reports it as an internal error."""
 
 
 class StatementFailed(Exception):
@@ -51,7 +52,7 @@ class StatementFailed(Exception):
 
     @property
     def lost_worker(self) -> bool:
-        """Whether the server has lost its connection to a worker (Citus). What its libpq says of a connection with TLS has no SQLSTATE."""
+        """Whether the server has lost its connection to a worker (Citus). With TLS libpq reports that without a SQLSTATE."""
         return self.sqlstate[:2] == "08" or (self.sqlstate == "XX000" and _TLS_LOST in self.message)
 
     @property
@@ -73,7 +74,7 @@ class NotReplicated(Exception):
 
 
 class Retry(HoldkitError):
-    """Certainly nothing was done, and another attempt is worth it, up to `attempts`; `error` is raised if there is none left."""
+    """Certainly nothing was done, and another attempt may succeed. After `attempts` attempts `error` is raised."""
 
     def __init__(self, error: HoldkitError, attempts: int = ATTEMPTS) -> None:
         super().__init__(str(error))
@@ -81,7 +82,9 @@ class Retry(HoldkitError):
 
 
 def retry(attempt: Callable[[], T]) -> T:
-    """Call until it returns or raises anything but `Retry`, with growing random pauses. Nothing is begun once the call's time is up."""
+    """Call `attempt` until it returns or raises anything but `Retry`, with growing random pauses. Begin no attempt after the call's
+    deadline.
+    """
     if passed():
         raise too_late()
     for number in range(1, ATTEMPTS + 1):
