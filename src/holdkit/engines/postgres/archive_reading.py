@@ -60,8 +60,7 @@ def archived_of(row: Row) -> ArchivedLane:
 
 
 def read_baseline(connection: PipelineConnection, query: ReadBaseline) -> Page[BaselineRow]:
-    """Return a page of a lane's baseline. The caller compares `FindArchived` afterwards, because the baseline may have changed meanwhile.
-    """
+    """Return a page of a lane's baseline. The caller compares `FindArchived` afterwards, because the baseline may change meanwhile."""
     rows = stored_rows(connection, query.lane, query.tenant, query.after, query.limit)
     return Page([row.row for row in rows])
 

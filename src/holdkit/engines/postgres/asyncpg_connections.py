@@ -54,8 +54,7 @@ def is_asyncpg(tx: object) -> bool:
 
 
 def check_asyncpg(tx: Any) -> Any:
-    """Return an open asyncpg connection, or a pool's proxy of one, that is inside a transaction. Raise `InvalidRequest` for anything else.
-    """
+    """Return an open asyncpg connection, or a pool's proxy of one, inside a transaction. Raise `InvalidRequest` for anything else."""
     if not hasattr(tx, "is_in_transaction"):
         raise invalid(
             "tx",
@@ -208,8 +207,7 @@ class _Done(BaseException):
 
 
 async def _uninterrupted(statement: Awaitable[T]) -> T:
-    """Await a statement to its end and return its result. A cancellation meanwhile raises `_Done` at the end, unless the statement failed.
-    """
+    """Await a statement to its end and return its result. After a cancellation meanwhile, raise `_Done`, unless the statement failed."""
     running = asyncio.ensure_future(statement)
     try:
         return await asyncio.shield(running)

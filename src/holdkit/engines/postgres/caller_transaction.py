@@ -121,7 +121,7 @@ class CallerTransactions:
         state, database = RetryState(), self._database
 
         def script() -> Script[ScriptResult]:
-            while True:  # the backlog is numbered first, in the caller's transaction too: the caller decides how long that lasts
+            while True:  # a backlog goes first, in the caller's transaction too
                 if lock:
                     yield from lock_pools(lock, database.lanes)
                 if not groups:
@@ -211,8 +211,7 @@ class CallerTransactions:
     def _attempts(
         self, pipeline: SavepointPipeline, make: MakeScript[T], first: First[T] | None, reading: bool
     ) -> Steps[T]:
-        """Try `first`. If it did nothing, run the script in a savepoint, and again if another transaction changed the rows that it loaded.
-        """
+        """Try `first`. If it did nothing, run the script in a savepoint, and again if another transaction changed its rows."""
         identity = self._database.identity
 
         def savepoint() -> SavepointCall:
@@ -251,8 +250,7 @@ def begin_like(connection: AnyConnection) -> Sql:
 
 
 def check_connection(tx: object, kind: type[Any]) -> Any:
-    """Return a psycopg connection of this kind, sync or async, that is inside a transaction or can begin one. Raise if it cannot be used.
-    """
+    """Return a psycopg connection of this kind, sync or async, inside a transaction or able to begin one. Raise if it cannot be used."""
     if not isinstance(tx, kind):
         raise invalid("tx", "tx_unsupported", _advice(tx, kind))
     pgconn = tx.pgconn

@@ -114,8 +114,7 @@ def apply_distributed(
     groups: Sequence[Group], lanes: int, transact: Transact, find_sweep: FindSweep, *, several_lanes: bool = False
 ) -> Applied:
     """Apply the groups, each set in its transaction. Raise an error only if all groups share one; else the answer has it, with the set's
-    groups.
-    """
+    groups."""
     sets = split_groups(groups, lanes)
     outcomes: list[list[Outcome]] = [[] for _ in groups]
     positions: list[list[Position | None]] = [[] for _ in groups]
@@ -174,8 +173,7 @@ def _transact(part: BatchPart, transact: Transact) -> ScriptResult:
 
 def _sweep(sweep: Sweep, lanes: int, transact: Transact, find_sweep: FindSweep) -> ScriptResult:
     """Sweep lane by lane; a hold with legs in several lanes gets a transaction of its own. If one fails, return what was swept before it,
-    with `more` set: a sweep can be called again at any time.
-    """
+    with `more` set: a sweep can be called again at any time."""
     candidates, stale = find_sweep(sweep.limit)
     swept: list[tuple[Done, Position | None]] = []
     wrote, more, unfed = False, candidates.more, set[Key]()

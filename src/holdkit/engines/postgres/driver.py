@@ -210,8 +210,7 @@ def run_on_thread(steps: Steps[T], socket: int, seconds: float) -> T:
 
 async def run_on_loop(steps: Steps[T], socket: int, seconds: float, begun: Callable[[], None] | None = None) -> T:
     """Run an exchange to its end on the event loop. Call `begun` after the first step, when all statements are on their way. If the task is
-    cancelled, the connection is out of step: the pool drops it.
-    """
+    cancelled, the connection is out of step: the pool drops it."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     try:

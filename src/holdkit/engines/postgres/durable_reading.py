@@ -45,8 +45,7 @@ def proved(script: Script[T], proof: Callable[[T], Sequence[Statement]]) -> Scri
 
 def proof(lanes: Collection[int] | None) -> Sequence[Statement]:
     """Return the statements that prove a transaction's reads: on this server or, with distributed tables, on the servers that have these
-    lanes.
-    """
+    lanes."""
     name, _ = PROVE
     return (PROVE,) if lanes is None else tuple((name, (lane,)) for lane in sorted(lanes))
 

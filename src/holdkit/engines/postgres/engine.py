@@ -171,7 +171,6 @@ class PostgresEngine:
 
     @property
     def guard_stats(self) -> GuardStats:
-        """What guarded batches have done, and guarded calls in callers' transactions."""
         return self._guards.stats_with(self._callers.guards)
 
     # Other people's transactions

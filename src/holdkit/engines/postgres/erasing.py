@@ -65,8 +65,8 @@ class PostgresErasing:
         return erase(self._store, erasure, archive, progress, dry_run=dry_run)
 
     def finish_erasure(self, erasure: Erasure) -> None:
-        """Renew the planner's statistics, which have values of old rows, and forget the erasure. The server vacuums the old rows as usual.
-        """
+        """Renew the planner's statistics, which have values of old rows, and forget the erasure. The server vacuums the old rows as
+        usual."""
         self._check()
         self._store.analyze_again()
         self._store.forget(erasure.id)
@@ -152,8 +152,7 @@ class PostgresStore:
 
     def settle(self) -> None:
         """Wait for the transactions that use pools now. Such a transaction may have looked for a pool before a claim was made and erased;
-        it has nothing locked, and would create the claim's pool afterwards.
-        """
+        it has nothing locked, and would create the claim's pool afterwards."""
 
         def users(reader: Reader) -> set[str]:
             is_cluster = reader.options.distributed and reader.fetch("has_citus")[0][0]

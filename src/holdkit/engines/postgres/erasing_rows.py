@@ -148,7 +148,7 @@ class PostgresRows:
 
     def pools(self, tenant: str, ids: Sequence[str]) -> list[Pool]:
         """Return which of these pools are stored, locked."""
-        new = sorted(id for id in ids if self._locked.get(id) is None)  # a pool that was missing may have been created since
+        new = sorted(id for id in ids if self._locked.get(id) is None)  # a missing pool may have been created since
         if new:
             self.lock(tenant, new, ())
         return [pool for id in ids if (pool := self._locked[id]) is not None]

@@ -33,8 +33,7 @@ ATTEMPTS: Final = 20
 """How often an attempt that certainly did nothing is made."""
 FEW: Final = 3
 """How often it is made if the server has lost its connection to a worker (Citus). A stale session is replaced at once. The engine does not
-wait for a worker that is down, because every other call of this process would wait as well.
-"""
+wait for a worker that is down, because every other call of this process would wait as well."""
 ID_TAKEN: Final = frozenset({"22012", "23505"})
 """Our own check of a row count (division by zero), unique violation: a row exists that the batch did not know of."""
 RETRYABLE: Final = ID_TAKEN | {"40001", "40P01"}
@@ -83,8 +82,7 @@ class Retry(HoldkitError):
 
 def retry(attempt: Callable[[], T]) -> T:
     """Call `attempt` until it returns or raises anything but `Retry`, with growing random pauses. Begin no attempt after the call's
-    deadline.
-    """
+    deadline."""
     if passed():
         raise too_late()
     for number in range(1, ATTEMPTS + 1):

@@ -69,8 +69,7 @@ BATCHES_HELD_OFF: Final = 16
 """Batches that take the ordinary path after an id was found that exists already: retries come in swarms."""
 CALLERS_ERRORS: Final = frozenset({"57014", "55P03", "40001", "40P01"})
 """Errors of a guarded call that its caller gets, because the ordinary path would meet them again: cancelled, no lock in time, serialization
-failure, deadlock.
-"""
+failure, deadlock."""
 ANY_POOL: Final[Key] = ("", "")
 """Stands for the pools of holds that are to end, which are not known here. (No pool has an empty name.)"""
 
@@ -94,7 +93,7 @@ class Guards:
 
     @property
     def stats(self) -> GuardStats:
-        """What guarded batches have done."""
+        """The counts of guarded batches, and of the commands in them."""
         return GuardStats(self._batches, self._commands, self._passed, self._returned, dict(self._misses))
 
     def stats_with(self, other: Guards) -> GuardStats:
@@ -140,8 +139,7 @@ class Guards:
 
     def _admit(self, command: PlaceHold | Ending, batch: GuardedBatch, now: float) -> bool:
         """Add pool and ids of this command to the batch if the guard may decide it. Return False if it may not, or if the batch has one of
-        the ids.
-        """
+        the ids."""
         tenant, hold_id, op, options = command.tenant, command.id, command.op, batch.options
         assert hold_id is not None
         key, lane = ANY_POOL, 0

@@ -163,7 +163,7 @@ class GuardedBatch(Struct):
 
     @property
     def places_on_one_pool(self) -> bool:
-        """Whether it takes the statement for that, which costs the server least."""
+        """Whether it can use the statement for places on one pool, which costs the server least."""
         return not self.ends and len(self.pools) == 1 and not self.may_be_due
 
     def statements(self) -> tuple[Statement, Statement, Statement, Statement]:

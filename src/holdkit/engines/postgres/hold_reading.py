@@ -68,8 +68,7 @@ def find_holds(options: BatchOptions, query: FindHolds) -> Script[list[StoredHol
 
 def as_shown(options: BatchOptions, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
     """Return each hold in its current state. With distributed tables a hold's lane does not have the slots of its pools in other lanes, so
-    those are read too.
-    """
+    those are read too."""
     limits = options.limits
     if any((row[HOLD_COLUMNS + 1] or 0) != limits.version for row in rows):
         limits = yield from load_limits(options)
@@ -127,8 +126,8 @@ def list_holds(options: BatchOptions, query: ListHolds) -> Script[Page[StoredHol
 
 
 def _by_legs(options: BatchOptions, query: ListHolds) -> Script[Walked | None]:
-    """Return the live holds of a pool, found by its outstanding legs; None if it has more than `FEW`, or if they cannot answer the query.
-    """
+    """Return the live holds of a pool, found by its outstanding legs; None if it has more than `FEW`, or if they cannot answer the
+    query."""
     if query.pool is None or query.state not in LIVE:
         return None
     lane = lane_of_pool((query.tenant, query.pool), options.lanes)

@@ -253,8 +253,7 @@ class Race(Generic[T]):
 
     def run(self, seconds: float, *, best: Callable[[T], float] | None = None) -> T:
         """Return the result of the first attempt that succeeds. With `best`, begin all at once, and return the greatest of the results that
-        come at about the same time. Raise `AllFailed` if no attempt succeeds.
-        """
+        come at about the same time. Raise `AllFailed` if no attempt succeeds."""
         now = time.monotonic()
         end = now + seconds
         self._due = {index: now + (STAGGER if index and best is None else 0.0) for index in range(len(self._attempts))}

@@ -83,8 +83,7 @@ def not_found(outcomes: Sequence[Sequence[Outcome]]) -> frozenset[int]:
 
 def find_settled(options: BatchOptions, lane: int, name: str, parameters: Sequence[object]) -> Script[list[Row]]:
     """Return the rows of a statement that looks for one thing in a lane. Return none only if it is certain that there are none; else raise
-    `InDoubt`.
-    """
+    `InDoubt`."""
     (rows,) = yield ((name, parameters),)
     if rows or not options.distributed:
         return rows

@@ -118,8 +118,7 @@ def answer(reader: Reader, query: Query[Any]) -> Any:
 
 def number(reader: Reader) -> None:
     """Number the entries that callers' transactions have left without a number, because the next transaction may be far away. A read does
-    not depend on whether a standby has the numbers; a durable read proves what it has seen.
-    """
+    not depend on whether a standby has the numbers; a durable read proves what it has seen."""
     with suppress(NotReplicated):
         _number(reader)
 
@@ -250,8 +249,7 @@ _NOT_TOLD: Final = frozenset({"42501", "42883", "0A000", "55000"})
 
 def take_survey(reader: Reader, _: TakeSurvey) -> Survey:
     """Count pools, holds and entries. With distributed tables the workers are read one after the other, so the counts are of slightly
-    different moments.
-    """
+    different moments."""
     fetch = reader.connection.fetch
     ((now,),) = fetch("read_clock", (reader.slot,))
     ((pools,),), ((live,),) = fetch("count_pools"), fetch("count_live_holds", (now,))

@@ -52,8 +52,8 @@ class JournalRows:
         """`whole`: no entry is made compact."""
         self._whole = whole
         self.rows: list[Row] = []
-        """Lane, position among the batch's rows in this lane (from 1), tenant, subject, text, checksum, and the columns of a compact entry.
-        """
+        """Lane, position among the batch's rows in this lane (from 1), tenant, subject, text, checksum, and the columns of a compact
+        entry."""
         self.homes: list[int] = []
         """For each entry: the index of the row in its home lane."""
         self.counts: dict[int, int] = {}
@@ -95,8 +95,7 @@ def home_of(entry: Entry, lanes: int) -> int:
 
 def journal_rows(entries: Sequence[Entry], lanes: int, *, whole: bool = False) -> JournalRows:
     """Return the rows of these entries, in order. An entry is divided if it touches several lanes, and compact where possible unless all
-    are `whole`.
-    """
+    are `whole`."""
     rows = JournalRows(whole=whole)
     for entry in entries:
         home = home_of(entry, lanes)
@@ -131,8 +130,7 @@ def number_distributed(
     options: BatchOptions,
 ) -> Script[list[Statement]]:
     """Take numbers and write the entries after these statements. If entries must be read first, send the statements with that read. Return
-    the statements that remain to be sent.
-    """
+    the statements that remain to be sent."""
     touched = sorted(rows.counts)
     heads = [*_lock_heads(touched, options, first=unnumbered or bool(floors)), *floors]
     if not unnumbered:
@@ -149,8 +147,7 @@ def number_left_over(lane: int, options: BatchOptions) -> Script[None]:
 
 def _lock_heads(lanes: list[int], options: BatchOptions, first: bool) -> list[Statement]:
     """Return the statements that lock these heads. They always wait, because a transaction that has a head locked is about to commit. A
-    single head is locked when its numbers are taken, unless `first`: something must be read or written under its lock before.
-    """
+    single head is locked when its numbers are taken, unless `first`: something must be read or written under its lock before."""
     statements: list[Statement] = []
     if not options.wait_for_locks:
         statements.append(("set_lock_timeout", (options.wait_ms,)))
@@ -192,8 +189,7 @@ def positions_of(
     outcomes: Sequence[Sequence[Outcome]], numbers: Sequence[int], entries: Sequence[Position], found: Sequence[Row]
 ) -> list[list[Position | None]]:
     """Return the position of each outcome. A written entry is found by `numbers` (its number in the batch, from 1; 0: none), a replayed
-    answer by the rows of `find_positions`.
-    """
+    answer by the rows of `find_positions`."""
     known: dict[int, Position] = {number: Position(lane, seq) for number, lane, seq in found}
     for n, number in enumerate(numbers):
         if number and entries:

@@ -61,8 +61,7 @@ class LoadPlan(Struct, frozen=True, kw_only=True):
 
     def statements(self, options: BatchOptions) -> list[Statement]:
         """Return the statements. Rows that are read under a lock need a later snapshot than the lock's, so each is a statement of its own.
-        `LoadedRows.load_first_round` takes their answers in the same order.
-        """
+        `LoadedRows.load_first_round` takes their answers in the same order."""
         lanes, waiting = options.lanes, "_waiting" if options.wait_for_locks else ""
         pools, of_holds = pool_keys(self.pools, lanes), hold_keys(self.holds, lanes) if self.holds else []
         clock = (options.slot, options.limits.max_due + 1)
@@ -177,8 +176,7 @@ class LoadedRows(Struct):
 
     def load_answers(self, rows: Iterable[Row], slot: Slot) -> None:
         """Store the operations behind the references, by the entries of their holds. A row has the number of a reference, then an entry in
-        the form that `journal_row` takes.
-        """
+        the form that `journal_row` takes."""
         histories: dict[int, list[Entry]] = {}
         for number, *entry in rows:
             histories.setdefault(number, []).append(entry_of(journal_row(tuple(entry))))
@@ -195,7 +193,7 @@ class LoadedRows(Struct):
 
     @property
     def has_lines(self) -> bool:
-        """Whether anybody waits at a pool."""
+        """Whether a hold waits at any loaded pool."""
         return any(pool.waiting for pool in self.pools.values())
 
     @property

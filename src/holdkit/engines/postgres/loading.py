@@ -66,8 +66,7 @@ def load_batch(
     begun: float | None = None,
 ) -> Script[LoadedBatch]:
     """Begin the transaction, unless its pools are locked since `begun`; lock and load everything that `need` names. `groups` are the groups
-    to decide; None: nothing is decided, so neither lines nor the tallies of these holds are loaded.
-    """
+    to decide; None: nothing is decided, so neither lines nor the tallies of these holds are loaded."""
     rows, sweeping = LoadedRows(), candidates is not NO_CANDIDATES
     plan = _plan(need, candidates, options)
     begin = begin_statements(options) if begun is None else []
@@ -171,8 +170,7 @@ def _find_locked(pools: set[Key], records: set[RecordKey], options: BatchOptions
 
 def _load_later_due(rows: LoadedRows, first: FirstRound, options: BatchOptions) -> Script[Slot]:
     """Return the latest slot of any pool, at which a command over several pools is decided. Add the legs that come due by then, beyond a
-    pool's own slot, to the due legs.
-    """
+    pool's own slot, to the due legs."""
     horizon = max([first.latest, *(pool.slot for pool in rows.pools.values())])
     if horizon <= first.earliest or len(rows.pools) < 2:
         return horizon
@@ -190,7 +188,7 @@ def _load_due_holds(
 ) -> Script[set[Key | RecordKey]]:
     """Lock and load the holds of due legs: a transaction that has other pools of such a hold may be marking it expired right now.
 
-    A pool with a due leg whose hold another transaction has locked counts as locked itself; these are returned.
+    Return the pools with a due leg whose hold another transaction has locked: they count as locked themselves.
     """
     if not due:
         return set()
@@ -310,8 +308,7 @@ def find_skipped(groups: Sequence[Group], batch_rows: LoadedBatch) -> dict[int, 
 
 class GrowingBatch:
     """A batch that waits for its pools and, once it has locked them, takes in other groups that want these pools: once, even if the
-    transaction is repeated. The clock and everything else is read after that, so that no command is decided at a time before it came.
-    """
+    transaction is repeated. The clock and everything else is read after that, so that no command is decided at a time before it came."""
 
     def __init__(self, groups: Sequence[Group], add_late: AddLate, database: Database) -> None:
         self.groups = list(groups)
@@ -321,8 +318,7 @@ class GrowingBatch:
 
     def wait_for_pools(self, need: Needs, options: BatchOptions) -> Script[float | None]:
         """Begin, wait for the pools, and add the groups that need no others. Return when they were locked; None if nothing was done,
-        because the batch does not grow.
-        """
+        because the batch does not grow."""
         add_late, self._add_late = self._add_late, None
         if add_late is None or need.standing or need.records or need.sweep:  # more locks, which come first in the order
             return None

@@ -164,8 +164,7 @@ def migrate_through(run: Run, shown: str, lanes: int, limits: Limits, layout: La
 
 def with_values(sql: Sql, values: Sequence[str | int]) -> str:
     """Return a statement with its values in the text, for a driver that is not ours and writes parameters its own way. Only for values of
-    our own.
-    """
+    our own."""
     text = sql.text
     for number, value in reversed(list(enumerate(values, 1))):
         literal = str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
@@ -188,8 +187,7 @@ def _layout_of(ask: Callable[..., list[Row]], shown: str, layout: Layout) -> Lay
 
 def distributing(schema: str = SCHEMA, present: int = 0) -> list[str]:
     """Return the statements that distribute the tables which the schema of version `present` does not have, co-located, so that all rows of
-    a lane are on one node.
-    """
+    a lane are on one node."""
     first = DISTRIBUTED[0]
     written = [
         *(f"select create_reference_table('holdkit.{table}')" for table in COPIED if not present),

@@ -1,5 +1,6 @@
-"""Reads of pools, holds, records and tenants, as scripts: on our connections, and on a caller's, where they see what the caller has
-not committed yet. They lock and write nothing, and never show a due leg as held.
+"""Reads of pools, holds, records and tenants, as scripts: on our connections, and on a caller's, where they see its uncommitted changes.
+
+They lock and write nothing, and never show a due leg as held.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ T = TypeVar("T")
 
 
 def read_script(options: BatchOptions, query: Query[Any]) -> Script[Any] | None:
-    """The script that answers a query; None if it is not one of these."""
+    """Return the script that answers a query; None if another module answers it."""
     found = _READS.get(type(query))
     if found is None:
         return None
@@ -61,7 +62,7 @@ def read_script(options: BatchOptions, query: Query[Any]) -> Script[Any] | None:
 
 
 def with_clock(options: BatchOptions, script: Script[T]) -> Script[tuple[T, Slot | None]]:
-    """A read, and what the server's clock said in its first round trip; None where the tables are distributed."""
+    """Run a read, and read the server's clock in its first round trip; with distributed tables the clock is None."""
     slot: Slot | None = None
     try:
         statements = next(script)
@@ -77,7 +78,7 @@ def with_clock(options: BatchOptions, script: Script[T]) -> Script[tuple[T, Slot
 
 
 def _with_due(row: Row) -> tuple[Key, tuple[Pool, DueOnPool]]:
-    """Return a pool and what is due on it, by its key."""
+    """Return a pool and its due units, by its key."""
     units, waiting, line_ahead = row[POOL_COLUMNS:]
     due = DueOnPool(units or 0, waiting, line_ahead) if units or waiting or line_ahead else NOTHING_ON_POOL
     pool = pool_of(row)
@@ -85,7 +86,7 @@ def _with_due(row: Row) -> tuple[Key, tuple[Pool, DueOnPool]]:
 
 
 def _seen(options: BatchOptions, rows: Sequence[Row]) -> Script[dict[Key, Pool]]:
-    """Each pool as it shows, due legs counted as returned. The pools above them that are not among these rows are read too."""
+    """Return each pool in its current state, with due legs counted as returned. Read the pools above them that are not among these rows."""
     found = dict(map(_with_due, rows))
     above = {(tenant, name) for tenant, pool in found for name in ancestors(pool)} - found.keys()
     others = dict[Key, tuple[Pool, DueOnPool]]()
@@ -100,14 +101,14 @@ def _seen(options: BatchOptions, rows: Sequence[Row]) -> Script[dict[Key, Pool]]
 
 
 def find_pool(options: BatchOptions, query: FindPool) -> Script[Pool | None]:
-    """One pool, due legs counted as returned."""
+    """Return one pool, with due legs counted as returned."""
     lane = lane_of_pool(query.key, options.lanes)
     rows = yield from find_settled(options, lane, "read_pool", (options.slot, lane, *query.key))
     return (yield from _seen(options, rows)).get(query.key)
 
 
 def find_pools(options: BatchOptions, query: FindPools) -> Script[list[Pool | None]]:
-    """Several pools, in the order of the query."""
+    """Return several pools, in the order of the query."""
     if not query.keys:
         return []
     named = {(tenant, name) for tenant, pool in query.keys for name in path_of(pool)}
@@ -117,7 +118,7 @@ def find_pools(options: BatchOptions, query: FindPools) -> Script[list[Pool | No
 
 
 def find_available(options: BatchOptions, query: FindAvailable) -> Script[bytes]:
-    """Which of these pools have a unit left."""
+    """Return which of these pools have a unit left, as one byte per pool."""
     if not query.pools:
         return b""
     keys = pool_keys([(query.tenant, id) for id in sorted(set(query.pools))], options.lanes)
@@ -126,7 +127,7 @@ def find_available(options: BatchOptions, query: FindAvailable) -> Script[bytes]
 
 
 def list_pools(options: BatchOptions, query: ListPools) -> Script[list[Pool]]:
-    """A page of pools by id."""
+    """Return a page of pools by id."""
     page = (query.after, query.prefix, beyond(query.prefix), query.prefix.startswith("~"), query.limit, query.archived)
     if query.entity is None:
         rows = yield from query_one("read_pools", (options.slot, query.tenant, *page))
@@ -137,13 +138,14 @@ def list_pools(options: BatchOptions, query: ListPools) -> Script[list[Pool]]:
 
 
 def next_deadline(options: BatchOptions, query: NextDeadline) -> Script[Slot | None]:
-    """The first deadline on a pool."""
+    """Return the first deadline on a pool."""
     rows = yield from query_one("next_deadline", (lane_of_pool(query.key, options.lanes), *query.key))
     return next((deadline for (deadline,) in rows), None)
 
 
 def list_usage(options: BatchOptions, query: ListUsage) -> Script[list[AccountUsage]]:
-    """What an account uses, by pool, page by page until there are enough: what is due on a pool may be all of it."""
+    """Return the units that an account uses, by pool. Read on until the page is full, because all units of an account on a pool may be
+    due."""
     found: list[AccountUsage] = []
     after: str | None = query.after
     while len(found) < query.limit and after is not None:
@@ -158,26 +160,26 @@ def list_usage(options: BatchOptions, query: ListUsage) -> Script[list[AccountUs
 
 
 def find_record(options: BatchOptions, query: FindRecord) -> Script[Record | None]:
-    """One record."""
+    """Return one record."""
     lane = lane_of_record(query.key, options.lanes)
     rows = yield from find_settled(options, lane, "read_record", (lane, *query.key))
     return next(map(record_of, rows), None)
 
 
 def list_records(_: BatchOptions, query: ListRecords) -> Script[Page[Record]]:
-    """A page of records of one kind."""
+    """Return a page of records of one kind."""
     rows = yield from query_one("read_records", (query.tenant, query.kind, query.after, query.limit, query.max_bytes))
     return page_of(map(record_of, sorted(rows, key=itemgetter(2))), record_bytes, query.limit, query.max_bytes)
 
 
 def list_tenants(_: BatchOptions, query: ListTenants) -> Script[list[str]]:
-    """A page of tenants that have pools."""
+    """Return a page of tenants that have pools."""
     rows = yield from query_one("read_tenants", (query.after, query.limit))
     return sorted({tenant for (tenant,) in rows})[: query.limit]
 
 
 def list_kinds(_: BatchOptions, query: ListKinds) -> Script[list[str]]:
-    """A page of kinds of records."""
+    """Return a page of kinds of records."""
     rows = yield from query_one("read_kinds", (query.tenant, query.after, query.limit))
     return sorted({kind for (kind,) in rows})[: query.limit]
 

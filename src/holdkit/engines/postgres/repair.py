@@ -1,7 +1,7 @@
 """Rows written again from a journal: our own (repair), or another engine's (import).
 
-Both run in one transaction in which every table is locked against writers; readers go on. On one server only. Nothing is committed
-before all of it fits.
+Both run in one transaction that locks every table against writers; readers continue. On one server only. They commit only after all rows
+fit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 @contextmanager
 def _tables_locked(connection: PipelineConnection, limits: Limits) -> Iterator[None]:
-    """A transaction in which nobody else writes; rolled back unless the block has ended it."""
+    """Open a transaction that locks every table against writers. Roll it back unless the block has ended it."""
     connection.execute((BEGIN, ("set_repair_timeouts", (lock_timeout_ms(limits),)), ("lock_tables", ())))
     try:
         yield
@@ -67,7 +67,7 @@ def repair(
     *,
     dry_run: bool,
 ) -> Repaired:
-    """Verify with every table locked, and write what differs."""
+    """Verify with every table locked, and write the rows that differ."""
     with _tables_locked(connection, limits):
         with closing(Audit(connection, limits, lanes, progress)) as audit:
             report = sort_out(audit.differences(now))
@@ -81,7 +81,7 @@ def repair(
 
 
 def repair_statements(repaired: RepairedRows, limits: Limits, lanes: int, stamp: int) -> list[Statement]:
-    """Every row that differs is deleted, and inserted as it should be. The lane heads come last, as everywhere."""
+    """Return the statements that delete every row that differs and insert it as it should be. The lane heads come last, as everywhere."""
     pools = [new_pool_row(pool, lanes) for pool in repaired.pools.values() if pool is not None]
     holds = [new_hold_row(hold, lanes) for hold in repaired.holds.values() if hold is not None]
     legs = [
@@ -133,8 +133,8 @@ def import_journal(
     *,
     verify: bool,
 ) -> None:
-    """Fold another engine's journal and write it as ours, chunk by chunk; entries are divided by our lanes, whatever lanes they
-    came from."""
+    """Fold another engine's journal and write it as ours, chunk by chunk. Entries are divided by our lanes, not by those of the other
+    engine."""
     options = BatchOptions(limits, lanes, 0, True, lock_timeout_ms(limits), bounded=bounded(limits))
     with _tables_locked(connection, limits):
         if any(used for row in connection.fetch("is_used") for used in row):
@@ -161,7 +161,7 @@ def _import_chunk(chunk: Sequence[Carried], options: BatchOptions) -> Script[Non
 
 
 def _without_begin(script: Script[T]) -> Script[T]:
-    """The same in a transaction that is open already."""
+    """Run a script inside an open transaction, without its BEGIN."""
     try:
         statements = next(script)
         while True:

@@ -25,8 +25,8 @@ class PostgresRollups:
         return next((RollupPosition(*row) for row in self._ask("load_rollup_position")), RollupPosition())
 
     def store(self, rows: Iterable[RollupRow], position: RollupPosition) -> bool:
-        """Store rows and position. A connection that is lost during COMMIT is tried again, finds another version if the
-        transaction did commit, and reports that it lost: its writer then reads the position again."""
+        """Store rows and position. If the connection is lost during COMMIT, the attempt is repeated. If the transaction did commit, the
+        repetition finds another version and returns False: the writer then reads the position again."""
         values = [astuple(row) for row in rows]
         named = (position.version, position.cursor)
         moved = ("move_rollup_position", named) if position.version else ("insert_rollup_position", named[1:])

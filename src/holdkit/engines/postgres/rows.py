@@ -1,6 +1,6 @@
-"""Rows to records and back: the only module that knows the order of columns. Those of holds follow from their fields.
+"""Rows to records and back: the only module that knows the order of columns. The columns of holds follow from the fields of holds.
 
-Pure functions. Statements take one array per column, so what is written is turned from rows into columns here.
+Pure functions. Statements take one array per column, so rows to write are turned into columns here.
 """
 
 from __future__ import annotations
@@ -29,54 +29,54 @@ DIGITS: Final = "0123456789abcdef"
 
 
 def is_id(text: str) -> bool:
-    """Whether a text can be a hold's id."""
+    """Return whether a text can be a hold's id."""
     return len(text) == 32 and not set(text) - set(DIGITS)
 
 
 def columns(rows: Sequence[Row], width: int) -> Columns:
-    """Rows turned into columns; `width` counts where there is no row."""
+    """Turn rows into columns. `width` is the number of columns if there are no rows."""
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
 
 def pool_keys(keys: Iterable[Key], lanes: int) -> Columns:
-    """lane, tenant, id."""
+    """Return the columns lane, tenant, id."""
     return columns([(lane_of_pool(key, lanes), *key) for key in keys], 3)
 
 
 def hold_keys(keys: Iterable[Key], lanes: int) -> Columns:
-    """lane, tenant, id."""
+    """Return the columns lane, tenant, id."""
     return columns([(lane_of_hold(key[1], lanes), *key) for key in keys], 3)
 
 
 def operation_keys(keys: Iterable[Key], lanes: int) -> Columns:
-    """lane, tenant, id."""
+    """Return the columns lane, tenant, id."""
     return columns([(lane_of_operation(key, lanes), *key) for key in keys], 3)
 
 
 def record_keys(keys: Iterable[RecordKey], lanes: int) -> Columns:
-    """lane, tenant, kind, id."""
+    """Return the columns lane, tenant, kind, id."""
     return columns([(lane_of_record(key, lanes), *key) for key in keys], 4)
 
 
 def pool_of(row: Row) -> Pool:
-    """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-    loose, floor, waiting, last_number, children, per_account, line."""
+    """Return the pool of a row: tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity,
+    archived, loose, floor, waiting, last_number, children, per_account, line."""
     return Pool(*row[:_LINE], line=_LINES[row[_LINE]])  # type: ignore[misc]
 
 
 POOL_COLUMNS: Final = 21
-"""How many `pool_of` takes."""
+"""The columns that `pool_of` takes."""
 _LINE: Final = POOL_COLUMNS - 1
 _LINES: Final[dict[str, Line]] = {"strict": "strict", "skip": "skip"}
 """The constants themselves: an encoder leaves out a default only if it is the same object."""
 
 
 PLAIN_POOL_COLUMNS: Final = 13
-"""The first of `pool_row`: all that changes of a pool without a label."""
+"""The first columns of `pool_row`: all that change of a pool without a label."""
 
 
 def pool_row(pool: Pool, lanes: int) -> Row:
-    """For `update_pools`, and for `place_holds` the first `PLAIN_POOL_COLUMNS`."""
+    """Return the row for `update_pools`; its first `PLAIN_POOL_COLUMNS` are those for `place_holds`."""
     used = pool.held + pool.consumed
     idle = pool.on_demand and not used and pool.closes is None and not pool.archived and not pool.children
     plain = pool.label is None
@@ -87,16 +87,16 @@ def pool_row(pool: Pool, lanes: int) -> Row:
 
 
 def new_pool_row(pool: Pool, lanes: int) -> Row:
-    """For `insert_pools`."""
+    """Return the row for `insert_pools`."""
     return (*pool_row(pool, lanes), pool.label, pool.closes, pool.archived, pool.floor, pool.per_account, pool.line)
 
 
 NEW_POOL_COLUMNS: Final = 25
-"""How many `new_pool_row` gives."""
+"""The columns that `new_pool_row` returns."""
 
 
 def pool_settings_row(pool: Pool, lanes: int) -> Row:
-    """For `update_pool_settings`."""
+    """Return the row for `update_pool_settings`."""
     lane = lane_of_pool((pool.tenant, pool.id), lanes)
     return (lane, pool.tenant, pool.id, pool.closes, pool.archived, pool.per_account)
 
@@ -122,13 +122,13 @@ _LISTS: Final = {
 
 
 def _rows(names: Sequence[str]) -> str:
-    """The parameters of a statement that takes rows of these columns."""
+    """Return the parameters of a statement that takes rows of these columns."""
     arrays = ", ".join(f"${at}::{_TYPES.get(name, 'text')}[]" for at, name in enumerate(names, 1))
     return f"unnest({arrays}) k({', '.join(names)})"
 
 
 def _written(names: Sequence[str]) -> str:
-    """The check that as many rows were written as should be; its two parameters come behind the columns."""
+    """Return the check that the expected number of rows was written; its two parameters come behind the columns."""
     return f"1 / (count(*) = ${len(names) + 1}::int or not ${len(names) + 2}::bool)::int, count(*)"
 
 
@@ -150,17 +150,17 @@ PARTS: Final = {
 }
 """The columns of holds in our statements."""
 HOLD_COLUMNS: Final = len(HOLD)
-"""How many `hold_of` takes."""
+"""The columns that `hold_of` takes."""
 NEW_HOLD_COLUMNS: Final = len(_NEW)
-"""How many `new_hold_row` gives."""
+"""The columns that `new_hold_row` returns."""
 CHANGED_HOLD_COLUMNS: Final = len(_CHANGED)
-"""How many `changed_hold_row` gives."""
+"""The columns that `changed_hold_row` returns."""
 ERASED_HOLD_COLUMNS: Final = len(_REWRITTEN)
-"""How many `erased_hold_row` gives."""
+"""The columns that `erased_hold_row` returns."""
 
 
 def pools_row(hold: StoredHold, lanes: int) -> tuple[str, str]:
-    """The columns pools and pool_lanes, as one text each."""
+    """Return the columns pools and pool_lanes, as one text each."""
     tenant, legs = hold.tenant, hold.legs
     if len(legs) == 1 and not hold.above:
         return legs[0].pool, str(lane_of_pool((tenant, legs[0].pool), lanes))
@@ -176,20 +176,20 @@ new_hold_row: Final[Callable[[StoredHold, int], Row]] = row_of(
     lane_of_hold=lane_of_hold,
     pools_row=pools_row,
 )
-"""For `insert_holds`."""
+"""Returns the row for `insert_holds`."""
 changed_hold_row: Final[Callable[[StoredHold, int, int], Row]] = row_of(
     "hold, was, lanes", (_LANE, "tenant", "id", "was", *CHANGING, *_DERIVED), lane_of_hold=lane_of_hold
 )
-"""For `update_holds`; `was` is the version before."""
+"""Returns the row for `update_holds`; `was` is the version before."""
 erased_hold_row: Final[Callable[[StoredHold, int], Row]] = row_of(
     "hold, lanes", (_LANE, "tenant", "id", *ERASED, "pools(hold)"),
     lane_of_hold=lane_of_hold, pools=lambda hold: POOL_SEPARATOR.join(hold.pools),
 )  # fmt: skip
-"""For `rewrite_holds`."""
+"""Returns the row for `rewrite_holds`."""
 
 
 def open_pools(legs: str, above: str | None, state: str) -> tuple[str, ...]:
-    """The pools on which a stored hold has anything outstanding."""
+    """Return the pools on which a stored hold has outstanding units."""
     named = decode_legs(legs)
     if state == State.WAITING:
         return (named[0].pool,)
@@ -199,18 +199,18 @@ def open_pools(legs: str, above: str | None, state: str) -> tuple[str, ...]:
 
 
 def split_pools(text: str) -> tuple[str, ...]:
-    """The column `pools` of a hold, as one text."""
+    """Split the column `pools` of a hold, which comes as one text."""
     return tuple(text.split(POOL_SEPARATOR))
 
 
 @lru_cache(maxsize=4_096)
 def whole_leg(pool: str, units: int) -> bytes:
-    """The column `legs` of a new hold of one leg."""
+    """Return the column `legs` of a new hold of one leg."""
     return msgspec.json.encode((HeldLeg(pool, units, units),))
 
 
 def placed_columns(holds: Sequence[StoredHold], lanes: int) -> Columns:
-    """For `place_holds`: new holds of one leg, column by column, because a batch may have hundreds of them."""
+    """Return the columns for `place_holds`: new holds of one leg, column by column, because a batch may have hundreds of them."""
     legs = [hold.legs[0] for hold in holds]
     return [
         [lane_of_hold(hold.id, lanes) for hold in holds],
@@ -233,7 +233,7 @@ def placed_columns(holds: Sequence[StoredHold], lanes: int) -> Columns:
 
 
 def leg_rows(hold: StoredHold, lanes: int) -> dict[Row, Row]:
-    """What a hold has outstanding: (units, waiting, number, account) by (lane, tenant, pool, deadline, hold)."""
+    """Return the outstanding legs of a hold: (units, waiting, number, account) by (lane, tenant, pool, deadline, hold)."""
     tenant, deadline = hold.tenant, hold.leg_deadline
     if (
         hold.account is None and not hold.above and hold.state is not State.WAITING
@@ -250,37 +250,37 @@ def leg_rows(hold: StoredHold, lanes: int) -> dict[Row, Row]:
 
 
 def leg_values(leg: OpenLeg) -> Row:
-    """For `insert_legs`, behind the key."""
+    """Return the columns for `insert_legs` behind the key."""
     return leg.units, leg.waiting, leg.number, leg.account
 
 
 LEG_COLUMNS: Final = 9
-"""Of `insert_legs`: the key, and what `leg_values` gives."""
+"""The columns of `insert_legs`: the key, and those that `leg_values` returns."""
 
 
 def tally_key(key: TallyKey, lanes: int) -> Row:
-    """lane, tenant, pool, account."""
+    """Return the key lane, tenant, pool, account."""
     return (lane_of_pool(key[:2], lanes), *key)
 
 
 def tally_keys(keys: Iterable[TallyKey], lanes: int) -> Columns:
-    """lane, tenant, pool, account."""
+    """Return the columns lane, tenant, pool, account."""
     return columns([tally_key(key, lanes) for key in keys], 4)
 
 
 def tally_row(key: TallyKey, tally: Tally, lanes: int) -> Row:
-    """For `insert_tallies`."""
+    """Return the row for `insert_tallies`."""
     return (*tally_key(key, lanes), tally.used, tally.loose)
 
 
 def tally_of(row: Row) -> tuple[TallyKey, Tally]:
-    """tenant, pool, account, used, loose."""
+    """Return the key and the tally of a row: tenant, pool, account, used, loose."""
     tenant, pool, account, used, loose, *_ = row
     return (tenant, pool, account), Tally(account, used, loose)
 
 
 OPERATION_COLUMNS: Final = 10
-"""How many `operation_row` gives."""
+"""The columns that `operation_row` returns."""
 
 
 class OperationRow(NamedTuple):
@@ -298,12 +298,12 @@ class OperationRow(NamedTuple):
 
 
 def operation_of(row: OperationRow, outcome: Done | Refusal) -> Operation:
-    """Return the operation with its outcome."""
+    """Return the operation of a row, with its outcome."""
     return Operation(row.tenant, row.id, row.fingerprint, row.until, outcome)
 
 
 def operation_row(operation: Operation, entries: Sequence[Entry], lanes: int) -> Row:
-    """For `put_operations`: a reference to one of these entries, or the whole outcome."""
+    """Return the row for `put_operations`: a reference to one of these entries, or the whole outcome."""
     tenant, op, fingerprint, until = operation.tenant, operation.id, operation.fingerprint, operation.until
     lane, done = lane_of_operation((tenant, op), lanes), operation.outcome
     if isinstance(done, Done) and done.hold is not None and entries and _is_behind(operation, done, done.hold, entries):
@@ -315,8 +315,7 @@ def operation_row(operation: Operation, entries: Sequence[Entry], lanes: int) ->
 
 
 def _is_behind(operation: Operation, done: Done, hold: StoredHold, entries: Sequence[Entry]) -> bool:
-    """Whether the entry that the answer was given with, of those of its batch, has all that the answer says: then a retry is answered
-    from the journal."""
+    """Return whether the answer can be restored from its entry in this batch: then a retry is answered from the journal."""
     if not operation.seq or done.pool is not None or done.record is not None or done.refusal is not None:
         return False
     entry = entries[operation.seq - 1]
@@ -332,22 +331,23 @@ def _is_behind(operation: Operation, done: Done, hold: StoredHold, entries: Sequ
 
 
 def operation_checksum(tenant: str, op: str, fingerprint: str, until: Slot, outcome: bytes) -> int:
-    """Of a row with its outcome: of all columns."""
+    """Return the checksum of a row with its outcome: over all columns."""
     return checksum(outcome, zlib.crc32(f"{tenant}\0{op}\0{fingerprint}\0{until}".encode()))
 
 
 def reference_checksum(tenant: str, op: str, fingerprint: str, hold: str, token: str | None) -> int:
-    """Of a row that refers to its entry: without what a server may fill in, until and slot. By a wrong slot the entry is not found."""
+    """Return the checksum of a row that refers to its entry: without until and slot, which a server may fill in. A wrong slot finds no
+    entry."""
     return checksum(f"{tenant}\0{op}\0{fingerprint}\0{hold}\0{token or ''}".encode())
 
 
 def record_of(row: Row) -> Record:
-    """tenant, kind, id, body, version, slot."""
+    """Return the record of a row: tenant, kind, id, body, version, slot."""
     tenant, kind, id, body, version, slot, *_ = row
     return Record(tenant, kind, id, body, version=version, slot=slot)
 
 
 def record_row(record: Record, lanes: int) -> Row:
-    """For `insert_records` and `update_records`."""
+    """Return the row for `insert_records` and `update_records`."""
     return (lane_of_record(record.key, lanes), record.tenant, record.kind, record.id, record.body, record.version,
             record.slot)  # fmt: skip

@@ -26,8 +26,8 @@ _WHY: Final[tuple[Statement, ...]] = (("read_transaction", ()),)
 
 
 def refusal(properties: Row, *, reading: bool) -> HoldkitError:
-    """Why `check_transaction` has refused a transaction with these properties. For `reading` it may be read-only, or of any isolation
-    level."""
+    """Return the reason why `check_transaction` has refused a transaction with these properties. For `reading` it may be read-only, or of
+    any isolation level."""
     isolation, read_only, recovering, catalog = properties
     if catalog != 1:
         return invalid(
@@ -47,7 +47,7 @@ def _other_database() -> HoldkitError:
 
 
 class SavepointPipeline(Protocol):
-    """What a call in a savepoint needs of a caller's connection, whatever the driver."""
+    """The part of a caller's connection that a call in a savepoint uses, for any driver."""
 
     busy: bool
     """Inside an exchange."""
@@ -65,11 +65,11 @@ class SavepointPipeline(Protocol):
         ...
 
     def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
-        """Send these, and return the rows of each."""
+        """Send these statements, and return the rows of each."""
         ...
 
     def drain(self) -> Steps[None]:
-        """After an interrupt in the middle of an exchange: bring the connection back in step."""
+        """Bring the connection back in step after an interrupt in the middle of an exchange."""
         ...
 
 
@@ -78,20 +78,17 @@ class CallerPipeline(Pipeline):
 
     @property
     def unbegun(self) -> bool:
-        """Whether the transaction is still to be begun."""
         return self.pgconn.transaction_status == pq.TransactionStatus.IDLE
 
     @property
     def aborted(self) -> bool:
-        """Whether the transaction is aborted."""
         return self.pgconn.transaction_status == pq.TransactionStatus.INERROR
 
     def disconnect(self) -> None:
-        """Leave it as it is; its owner will notice."""
+        """Leave the connection as it is; its owner will notice."""
 
     def drain(self) -> Steps[None]:
-        """After an interrupt in the middle of an exchange: read every answer that is still to come, however much had been sent,
-        and discard it."""
+        """After an interrupt in the middle of an exchange, read and discard every outstanding answer, however many statements were sent."""
         pgconn = self.pgconn
         try:
             pgconn.pipeline_sync()
@@ -129,7 +126,7 @@ class SavepointCall:
         """Statements of the exchange that ends with the release."""
 
     def run(self, script: Script[T]) -> Steps[T]:
-        """The script's result; whatever goes wrong is undone first."""
+        """Run the script and return its result. On any error, roll back to the savepoint first."""
         try:
             result = yield from self._run(script)
             if self._state == "inside":
@@ -148,8 +145,8 @@ class SavepointCall:
         return result
 
     def run_alone(self, statement: Statement) -> Steps[list[list[Row]]]:
-        """The rows of one statement that checks the transaction itself, between savepoint and release, in one round trip; whatever goes
-        wrong is undone first."""
+        """Return the rows of one statement that checks the transaction itself, sent between savepoint and release in one round trip. On any
+        error, roll back to the savepoint first."""
         self._entering = (*self._entering[:-1], statement)
         self._state, self._last = "alone", len(self._entering) + 1
         try:
@@ -163,7 +160,7 @@ class SavepointCall:
         return answers[-2:-1]
 
     def _run(self, script: Script[T]) -> Steps[T]:
-        """The script's statements, without those that are the caller's own."""
+        """Run the script's statements, without BEGIN, COMMIT and ROLLBACK, which belong to the caller."""
         try:
             statements = next(script)
             while True:
@@ -177,7 +174,7 @@ class SavepointCall:
             return result
 
     def _exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
-        """One round trip. The first makes the savepoint and checks the transaction too."""
+        """Run one round trip. The first also makes the savepoint and checks the transaction."""
         if self._state == "outside":
             return (yield from self._enter(statements))
         if statements[-1] is not RELEASE:
@@ -201,7 +198,7 @@ class SavepointCall:
         return answers[entering:]
 
     def _failure(self, error: StatementFailed) -> Steps[Exception]:
-        """What a statement that failed means for the caller, or that the call is to be run again."""
+        """Return the error that the caller gets for a failed statement, or `Contention` if the call must run again."""
         if error.name == "check_transaction" and error.sqlstate in ("42P01", "3F000", "42501"):
             return _other_database()
         if error.name == "check_transaction" and error.sqlstate == "22012":
@@ -210,8 +207,8 @@ class SavepointCall:
         return Contention(error.name) if error.sqlstate in ID_TAKEN else statement_error(error)
 
     def _has_savepoint(self) -> bool:
-        """Whether our savepoint exists, now that every answer was read. `begun` counts a statement before libpq has it: if one behind
-        the savepoint was begun, the savepoint was made; and if the release was begun, everything before it was done."""
+        """Return whether our savepoint exists, now that every answer was read. `begun` counts a statement before libpq has it. If a
+        statement behind the savepoint was begun, the savepoint was made; if the release was begun, everything before it was done."""
         if self._pipeline.aborted:
             return True
         if self._state in ("entering", "alone") and self._pipeline.begun < len(self._entering):
@@ -221,7 +218,7 @@ class SavepointCall:
         return self._state == "inside" or (self._state in ("leaving", "alone") and self._pipeline.begun < self._last)
 
     def _undo(self) -> Steps[None]:
-        """Back to the savepoint, if there is one."""
+        """Roll back to the savepoint, if it exists."""
         pipeline = self._pipeline
         if pipeline.busy:
             yield from pipeline.drain()
@@ -243,7 +240,7 @@ def _with_callers_own(statements: Sequence[Statement], answers: Iterator[list[Ro
 
 
 def statement_error(error: StatementFailed) -> HoldkitError:
-    """The error for a statement of a call, which was undone."""
+    """Return the error for a statement of a call, which was undone."""
     if error.sqlstate in ("57014", "55P03"):
         return Overloaded(
             "others kept what this call needs locked for too long; your transaction goes on", retry_after=1.0
@@ -253,9 +250,9 @@ def statement_error(error: StatementFailed) -> HoldkitError:
 
 
 class SavepointMark:
-    """A mark in an open transaction, to see afterwards whether application code has ended it: a savepoint under a random name. It
-    exists as long as the transaction goes on and nobody rolled back behind it, whatever statements were used. An aborted transaction
-    and a lost connection are not noticed here: whatever is sent next finds them."""
+    """A mark in an open transaction, to see afterwards whether application code has ended it: a savepoint under a random name. It exists
+    until the transaction ends or is rolled back to an earlier savepoint, by any statement. An aborted transaction and a lost connection
+    are not noticed here: the next statement finds them."""
 
     def __init__(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
         self._connection = connection
@@ -270,7 +267,7 @@ class SavepointMark:
         return self
 
     async def make_async(self) -> SavepointMark:
-        """The same on an async connection."""
+        """Set the mark, on an async connection."""
         try:
             await self._execute_async("savepoint")
         except psycopg.Error as error:
@@ -278,7 +275,7 @@ class SavepointMark:
         return self
 
     def check(self) -> None:
-        """Remove the mark; `InvalidRequest` if it is gone."""
+        """Remove the mark. Raise `InvalidRequest` if it is gone."""
         if self._open():
             try:
                 self._execute("release savepoint")
@@ -286,7 +283,7 @@ class SavepointMark:
                 raise _mark_error(error) from error
 
     async def check_async(self) -> None:
-        """The same on an async connection."""
+        """Remove the mark, on an async connection. Raise `InvalidRequest` if it is gone."""
         if self._open():
             try:
                 await self._execute_async("release savepoint")

@@ -1,25 +1,25 @@
 """A batch as a script: lock and load, let the core decide, write back, commit.
 
-Theory of operation. A script is a generator that yields the statements of one round trip and receives their rows. The same steps run
-on a connection of ours (`transactions`), where they include BEGIN and COMMIT, and on a caller's (`caller_transaction`), which leaves
-those out. In a transaction of ours the usual batch takes two round trips:
+Theory of operation. A script is a generator that yields the statements of one round trip and receives their rows. The same steps run on a
+connection of ours (`transactions`), where they include BEGIN and COMMIT, and on a caller's (`caller_transaction`), which leaves those out.
+In a transaction of ours the usual batch takes two round trips:
 
-1. BEGIN; lock the records and pools that the batch names, in the one lock order (lane, tenant, id); *then*, each in a statement of its
-   own, read the clock, the due legs, the holds and the remembered answers. A statement's snapshot is older than the locks it waits for,
-   so whatever is read by the locking statement itself may be stale.
-2. Write what changed; last of all lock the lane heads, take journal numbers there and insert the entries; COMMIT. Every write counts
-   its rows inside the statement and raises if the count is wrong, because COMMIT travels in the same round trip: a count that is
-   looked at afterwards comes too late. It is a second check, should the locks ever fail.
+1. BEGIN; lock the records and pools that the batch names, in the one lock order (lane, tenant, id); *then*, each in a statement of its own,
+   read the clock, the due legs, the holds and the remembered answers. A statement's snapshot is older than the locks it waits for, so rows
+   that the locking statement itself reads may be stale.
+2. Write the changes; last of all lock the lane heads, take journal numbers there and insert the entries; COMMIT. Every write counts its
+   rows inside the statement and raises if the count is wrong, because COMMIT travels in the same round trip: a count that is compared
+   afterwards comes too late. It is a second check, should the locks ever fail.
 
-Between the two the core decides, in Python, at the time that was read after the locks. Nobody else can change the locked pools
-meanwhile, and a slow client holds up only those who want the same pools.
+Between the two the core decides, in Python, at the time that was read after the locks. No other transaction can change the locked pools
+meanwhile, and a slow client holds up only the users of these pools.
 
-*assume_new.* Ids that a batch is about to insert are nearly always new, so by default the batch does not look for them. If one exists, the insert
-finds it: the row count raises, nothing was done, and the batch runs again and looks first. A creation that is *refused* is not
+*assume_new.* Ids that a batch is about to insert are nearly always new, so by default the batch does not look for them. If one exists, the
+insert finds it: the row count raises, nothing was done, and the batch runs again and looks first. A creation that is *refused* is not
 inserted, so it would go unnoticed that its id is taken, which is a different refusal: then the batch runs again too.
 
-If something must be done first (a backlog of due legs, room in a limited table), the run does only that, commits, and returns no
-outcomes: its caller runs the script again. `RetryState` remembers between runs what has been done.
+If something must be done first (a backlog of due legs, room in a limited table), the run does only that, commits, and returns no outcomes:
+its caller runs the script again. `RetryState` remembers between runs what has been done.
 """
 
 from __future__ import annotations
@@ -67,24 +67,24 @@ class ScriptResult(Struct):
     """The result of one run of a script."""
 
     outcomes: list[list[Outcome]] | None
-    """None: only what must be done first was done; run the script again."""
+    """None: the run did only what must be done first; run the script again."""
     skipped_locked: dict[int, str]
     wrote: bool
     slot: Slot | None = None
-    """What the server's clock said on the way, if it was read."""
+    """The server's time, if it was read."""
     positions: list[list[Position | None]] = []
-    """Beside the outcomes: where in the journal each stands."""
+    """The position of each outcome in the journal."""
     put_off: frozenset[int] = frozenset()
     """Groups, by index, that are left for the next transaction."""
     unfed: frozenset[Key] = frozenset()
-    """Pools with units left to offer to those who wait there."""
+    """Pools that have units left to offer to waiting holds."""
     served: tuple[StoredHold, ...] = ()
     """Holds that waited in line, and wait no longer."""
     locked_at: float | None = None
-    """Since when its pools were locked, by `steady`, if anything was written."""
+    """When its pools were locked, by `steady`, if anything was written."""
 
     def applied(self) -> Applied:
-        """Return what the port wants to know of it."""
+        """Return the result in the form of the port."""
         assert self.outcomes is not None
         return Applied(self.outcomes, None, self.wrote, self.skipped_locked, put_off=self.put_off, positions=self.positions,
                        unfed=tuple(sorted(self.unfed)) if self.unfed else (), served=self.served)  # fmt: skip
@@ -94,26 +94,26 @@ RUN_AGAIN = ScriptResult(None, {}, False)
 
 
 class RetryState(Struct):
-    """What a batch remembers between its runs."""
+    """The state that a batch keeps between its runs."""
 
     counted: bool = False
-    """Whether it is known how much room the batch needs in limited tables."""
+    """Whether the batch has counted the room that it needs in limited tables."""
     sweep_holds: bool = False
     pools_over: int = 0
-    """How many pools too many there would be."""
+    """The number of pools above the limit, once the batch has created its own."""
     retired: bool = False
     """Whether ended holds whose units are consumed have made room."""
     unfed: frozenset[Key] = frozenset()
-    """Pools with units left to offer, by what an earlier run did first."""
+    """Pools that earlier runs left with units to offer."""
     served: tuple[StoredHold, ...] = ()
-    """Who waits no longer, by what an earlier run did first."""
+    """The waiting holds that earlier runs already served."""
     check_again: bool = False
     """An id that was assumed to be new exists already: look before inserting."""
     in_doubt: InDoubtCheck = msgspec.field(default_factory=InDoubtCheck)
-    """With distributed tables: whether what was not found may be about to be committed."""
+    """With distributed tables: whether a row that was not found may be about to be committed."""
 
     def with_lines(self, result: ScriptResult, view: View) -> ScriptResult:
-        """The result of a run, with which lines are left to feed and who waits no longer after this one and those before it."""
+        """Add to a run's result the lines left to feed and the holds served, by this run and those before it."""
         if view.has_lines:
             self.unfed |= left_to_offer(view)
             self.served += served(view)
@@ -131,8 +131,8 @@ def apply_script(
     candidates: SweepCandidates | None = None,
     growing: GrowingBatch | None = None,
 ) -> Script[ScriptResult]:
-    """Apply the groups in order. `batch` is a random number; with `pruning` old rows are deleted too. A sweep uses the given
-    `candidates`, or finds its own. Where the batch is `growing`, the groups are its own, and may become more."""
+    """Apply the groups in order. `batch` is a random number; with `pruning` old rows are deleted too. A sweep uses the given `candidates`,
+    or finds its own. With `growing`, `groups` are those of that batch, and may become more."""
     need = needs(groups, options.names)
     if options.limits.max_pools is not None or options.limits.max_holds is not None:
         result = yield from _make_room(need, options, state, batch)
@@ -172,7 +172,7 @@ def apply_script(
 
 
 def _adopt_limits(options: BatchOptions, state: RetryState) -> Script[ScriptResult]:
-    """Another process has changed the limits: run the batch again under those, from the beginning."""
+    """Load the limits that another process has changed. The batch then runs again under those, from the beginning."""
     limits = yield from load_limits(options)
     state.counted, state.sweep_holds, state.pools_over, state.retired = False, False, 0, False
     yield (ROLLBACK,)
@@ -184,7 +184,7 @@ def _adopt_limits(options: BatchOptions, state: RetryState) -> Script[ScriptResu
 
 
 def refused_creation(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> bool:
-    """Whether a command that creates a hold was refused or undone."""
+    """Return whether a command that creates a hold was refused or undone."""
     return any(
         not isinstance(outcome, Done) and any(command.names == "legs" for command in group.commands)
         for group, answers in zip(groups, outcomes, strict=True)
@@ -193,7 +193,7 @@ def refused_creation(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcom
 
 
 def lock_pools(keys: Sequence[Key], lanes: int) -> Script[None]:
-    """Lock these pools, waiting, in the one order; those that are missing are passed over."""
+    """Lock these pools in the one order, waiting for locks. Pass over those that do not exist."""
     yield (("lock_pools_waiting", pool_keys(sorted(set(keys)), lanes)),)
 
 
@@ -201,7 +201,7 @@ def lock_pools(keys: Sequence[Key], lanes: int) -> Script[None]:
 
 
 class Decided(NamedTuple):
-    """A batch that is decided, and not written yet."""
+    """A batch that is decided and not written yet."""
 
     groups: Sequence[Group]
     view: View
@@ -211,9 +211,8 @@ class Decided(NamedTuple):
 
 
 def _write_and_commit(decided: Decided, options: BatchOptions, batch: int, *, pruning: bool) -> Script[ScriptResult]:
-    """Write back and commit. A batch that changed nothing rolls back, unless its answers must be as durable as they claim (ADR 25): it
-    answered from a remembered operation, and the lock on that is committed; or COMMIT waits for standbys, and what was read may be on
-    none of them yet."""
+    """Write back and commit. A batch that changed nothing rolls back, except in two cases (ADR 25). It answered from a remembered
+    operation: the lock on that is committed. Or COMMIT waits for standbys, and the rows that it read may be on none of them yet."""
     groups, view, batch_rows, outcomes, skipped = decided
     in_caller = options.in_caller_transaction
     leaving = in_caller and not options.distributed and not creates(view)
@@ -239,13 +238,13 @@ def _write_and_commit(decided: Decided, options: BatchOptions, batch: int, *, pr
 
 
 def proof_of(outcomes: Sequence[Sequence[Outcome]], batch_rows: LoadedBatch) -> tuple[Statement, ...]:
-    """What makes COMMIT wait for the standbys, if there are any, in a batch that wrote nothing and answers something."""
+    """Return the statement that makes COMMIT wait for the standbys, for a batch that wrote nothing and answers something."""
     return (PROVE,) if batch_rows.first.commit_waits_for_standby and any(outcomes) else ()
 
 
 def creates(view: View) -> bool:
-    """Whether the batch inserts what no lock has reserved, pools or records: another transaction may be inserting the same. (Of holds
-    and operations with the same id, one waits for the lock of their pool, unless their pools differ, which is a mistake.)"""
+    """Return whether the batch inserts pools or records: no lock reserves them, so another transaction may be inserting the same ones. (Of
+    holds and operations with the same id, one waits for the lock of their pool, unless their pools differ, which is a mistake.)"""
     return any(
         value is not None and key not in loaded
         for changed, loaded in ((view.pools.changed, view.loaded.pools), (view.records.changed, view.loaded.records))
@@ -254,7 +253,7 @@ def creates(view: View) -> bool:
 
 
 def _write_only(view: View, batch_rows: LoadedBatch, options: BatchOptions, batch: int) -> Script[ScriptResult]:
-    """Write what must be done first, and nothing else."""
+    """Write the changes that must come first, and nothing else."""
     statements, _, wrote = yield from _statements(
         view, batch_rows, options, batch, strict=not options.in_caller_transaction
     )
@@ -267,7 +266,7 @@ def _write_only(view: View, batch_rows: LoadedBatch, options: BatchOptions, batc
 def _statements(
     view: View, batch_rows: LoadedBatch, options: BatchOptions, batch: int, *, strict: bool
 ) -> Script[tuple[list[Statement], JournalRows, bool]]:
-    """The statements that write what changed, as far as they were not sent on the way; and whether there is anything to write."""
+    """Return the statements that write the changes and were not sent on the way, the journal rows, and whether the batch wrote anything."""
     statements, rows = write_back(view, batch_rows, options, batch, strict=strict)
     wrote = bool(statements)
     limit = view.limits.max_holds
@@ -280,7 +279,7 @@ def _statements(
 
 
 def _trim_holds(statements: list[Statement], limit: int, options: BatchOptions) -> Script[list[Statement]]:
-    """After a write that may have left more holds than `max_holds`, ended ones are deleted, oldest first. Gives what is still to
+    """After a write that may have left more holds than `max_holds`, delete ended ones, oldest first. Return the statements that remain to
     be sent."""
     if not options.distributed:
         return [*statements, ("make_room", (limit,))]
@@ -294,7 +293,8 @@ def _trim_holds(statements: list[Statement], limit: int, options: BatchOptions) 
 
 
 def _check_counts(statements: Sequence[Statement], answers: Sequence[list[Row]]) -> None:
-    """In a caller's transaction a wrong row count raises here, not in the statement: its savepoint is rolled back."""
+    """Raise `Contention` for a wrong row count. In a caller's transaction the statement does not raise; its savepoint is rolled back
+    instead."""
     for (name, parameters), rows in zip(statements, answers, strict=False):
         if any(len(row) == 2 and row[-1] != parameters[-2] for row in rows[:1]):
             raise Contention(name)
@@ -304,7 +304,7 @@ def _check_counts(statements: Sequence[Statement], answers: Sequence[list[Row]])
 
 
 def _make_room(need: Needs, options: BatchOptions, state: RetryState, batch: int) -> Script[ScriptResult | None]:
-    """Where a limited table would overflow with rows that only a sweep can end, sweep first, because callers may not have swept."""
+    """Sweep first if a limited table would overflow with rows that only a sweep can end: the application may not have swept."""
     if not state.counted:
         state.counted = True
         ((unended,),), ((pools,),) = yield (("count_unended_holds", ()), ("count_pools", ()))
@@ -315,7 +315,7 @@ def _make_room(need: Needs, options: BatchOptions, state: RetryState, batch: int
         found = yield from find_candidates(options.limits.max_due, options, 0)
         if found.holds:
             return (yield from _sweep_first(SweepCandidates(found.holds, [], False, {}), options, state, batch))
-    if state.pools_over:  # after the holds, for those may have left their pools empty
+    if state.pools_over:  # after the holds, whose end may have left their pools empty
         excess, state.pools_over = state.pools_over, 0
         found = yield from find_candidates(1, options, excess + len(need.pools), table_full=True)
         empty = spare(found.pools, need, excess)
@@ -329,7 +329,7 @@ def _make_room(need: Needs, options: BatchOptions, state: RetryState, batch: int
 
 
 def _retire_first(need: Needs, options: BatchOptions, state: RetryState, batch: int) -> Script[ScriptResult | None]:
-    """Where the table of holds is full of ended ones whose units are consumed, the oldest go first."""
+    """Drop the oldest ended holds first if the table of holds is full of those whose units are consumed."""
     ((unended,),), ((consumed,),) = yield (("count_unended_holds", ()), ("count_consumed_holds", ()))
     count = retirements(options.limits, need, unended, consumed)
     if not count:

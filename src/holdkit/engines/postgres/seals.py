@@ -20,17 +20,16 @@ class PostgresSeals:
         self._database, self._transactions = database, transactions
 
     def last_seals(self) -> dict[int, Seal]:
-        """The last seal of each lane."""
         rows = self._transactions.read(lambda connection: connection.fetch("last_seals"))
         return {seal.lane: seal for seal in map(seal_of, rows)}
 
     def read_seals(self, lane: int, after: int, limit: int) -> list[Seal]:
-        """Seals behind a number."""
+        """Return seals behind a number."""
         rows = self._transactions.read(lambda connection: connection.fetch("read_seals", (lane, after, limit)))
         return [seal_of(row) for row in rows]
 
     def read_run(self, lane: int, after: int, limit: int) -> list[JournalRow]:
-        """Entries behind a number."""
+        """Return entries behind a number."""
         options = self._database.options(wait_for_locks=True)
 
         def work(connection: PipelineConnection) -> list[JournalRow]:
@@ -40,13 +39,13 @@ class PostgresSeals:
         return self._transactions.read(work)
 
     def rewrites(self) -> int:
-        """How often an erasure has rewritten entries."""
+        """Return how often an erasure has rewritten entries."""
         ((rewrites,),) = self._transactions.read(lambda connection: connection.fetch("read_rewrites"))
         return int(rewrites)
 
     def add_seal(self, seal: Seal, rewrites: int) -> bool:
-        """Store a seal, unless there is one that begins with the same entry, or entries were rewritten meanwhile: while the setting
-        is locked, no erasure is. It may be sent twice, if the answer is lost: the second time it finds itself."""
+        """Store a seal. Return False if entries were rewritten meanwhile, or another seal begins with the same entry. While the setting is
+        locked, no erasure rewrites entries. If the answer is lost, the seal is sent again, and the second attempt finds the first."""
         wait_ms = self._database.options(wait_for_locks=True).wait_ms
 
         def work(connection: PipelineConnection) -> bool:

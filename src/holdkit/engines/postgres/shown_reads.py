@@ -1,6 +1,6 @@
-"""Reads whose answer followers show: pages of the journal, and how far it is archived.
+"""Reads whose answer followers show: pages of the journal, and where each lane's archive ends.
 
-A durable one is a plain read, unless commits wait for standbys; then it is proved, on connections of its own (`durable_reading`).
+A durable read is a plain one, unless commits wait for standbys; then it is proved, on connections of its own (`durable_reading`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .transactions import Transactions
 T = TypeVar("T")
 
 SHOWING: Final = 2
-"""Connections for what followers are about to show, where commits wait for standbys."""
+"""Connections for reads that followers are about to show, where commits wait for standbys."""
 _LANE: Final = 2
-"""The column of the lane, in what is read of an entry."""
+"""The column of the lane, in the rows of entries."""
 
 
 class Shown(NamedTuple):
@@ -39,7 +39,7 @@ class Shown(NamedTuple):
 
     answer: Any
     commit_waits: bool
-    """Whether commits wait for standbys, as its rows say: then only a durable answer may be shown."""
+    """Whether its rows say that commits wait for standbys: then only a durable answer may be shown."""
 
 
 class ShownReads:
@@ -49,7 +49,7 @@ class ShownReads:
         self._database, self._transactions, self._durability = database, transactions, durability
 
     def read(self, query: Query[T], *, durable: bool) -> T:
-        """Answer a query from committed state; if asked to, from state that is as durable as what a command writes."""
+        """Answer a query from committed state; if `durable`, from state that is as durable as what a command writes."""
         found = None
         if not (durable and self._durability.commit_waits):  # as last read; if that has changed, the rows say so
             found = self._transactions.read(partial(self._show, query, durable=False))
@@ -68,8 +68,8 @@ class ShownReads:
 
 
 def _fetch(reader: Reader, name: str, parameters: Sequence[Any], lane: int) -> list[Row]:
-    """The rows of a statement whose last column says whether commits wait for standbys. If they must be durable, they are proved in
-    their lanes, which are in column `lane`; no row needs no proof."""
+    """Return the rows of a statement whose last column says whether commits wait for standbys. If they must be durable, prove them in the
+    lanes of their column `lane`; an empty answer needs no proof."""
     script = reader.split(query_one(name, parameters))
 
     def proof_of(rows: list[Row]) -> Sequence[Statement]:
@@ -79,7 +79,7 @@ def _fetch(reader: Reader, name: str, parameters: Sequence[Any], lane: int) -> l
 
 
 def read_journal(reader: Reader, query: ReadJournal) -> Shown:
-    """Entries after a position: in order within each lane, and the lanes merged by time."""
+    """Return the entries after a position: in order within each lane, with the lanes merged by time."""
     number(reader)
     after, lanes = query.after, list(range(reader.lanes))
     if reader.options.distributed:  # only those with new entries
@@ -98,6 +98,6 @@ def _merged(rows: Iterable[Row]) -> list[JournalRow]:
 
 
 def find_archived(reader: Reader) -> Shown:
-    """How far each lane is archived; where the tables are distributed, nothing is."""
+    """Return where the archive of each lane ends; empty for distributed tables, which are not archived."""
     rows = [] if reader.options.distributed else _fetch(reader, "read_archived", (), 0)
     return Shown(list(archived_by_lane(rows).values()), any(row[-1] for row in rows))

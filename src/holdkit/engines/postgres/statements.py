@@ -37,7 +37,7 @@ from .rows import PARTS
 T = TypeVar("T")
 
 FETCHED: Final = 500
-"""Rows that a cursor gives at a time."""
+"""Rows that a cursor returns at a time."""
 SCHEMA: Final = "holdkit"
 """The default schema, and the one that the `.sql` files name."""
 
@@ -46,12 +46,12 @@ _DISTRIBUTED: Final = re.compile(r"\s*/\* distributed: (.*?) \*/", re.DOTALL)
 _QUALIFIED: Final = re.compile(rf"\b{SCHEMA}\.")
 _CONTROL: Final = ("begin", "commit", "rollback")
 _PARTS: Final = {**PARTS, "answering": ", ".join(f"'{action.value}'" for action in Action if action.answers)}
-"""What statements need of holds' columns and of actions."""
+"""Parts of statements that list the columns of holds, or actions."""
 
 
 @cache
 def _texts() -> MappingProxyType[str, str]:
-    """Every named statement as it is written."""
+    """Return every named statement as it is written."""
     found = {name: name for name in _CONTROL}
     for name, text in load_blocks(__package__, parts=_PARTS).items():
         found[name] = text
@@ -64,7 +64,7 @@ def _texts() -> MappingProxyType[str, str]:
 
 @cache
 def load(schema: str = SCHEMA) -> MappingProxyType[str, Sql]:
-    """Every statement by name, for tables on one server."""
+    """Return every statement by name, for tables on one server."""
     return MappingProxyType(
         {
             name: _with_one_row(_sql(name, in_schema(_DISTRIBUTED.sub("", text), schema)))
@@ -74,17 +74,17 @@ def load(schema: str = SCHEMA) -> MappingProxyType[str, Sql]:
 
 
 def in_schema(text: str, schema: str) -> str:
-    """Our text with its tables in this schema: the one place where the name enters SQL."""
+    """Return our text with its tables in this schema: the one place where the name enters SQL."""
     return text if schema == SCHEMA else _QUALIFIED.sub(f"{identifier(schema)}.", text)
 
 
 def identifier(schema: str) -> str:
-    """A schema's name in SQL: quoted, because it may be a keyword. (`check_schema_name` has excluded quotes.)"""
+    """Return a schema's name in SQL: quoted, because it may be a keyword. (`check_schema_name` has excluded quotes.)"""
     return schema if schema == SCHEMA else f'"{schema}"'
 
 
 def _sql(name: str, text: str) -> Sql:
-    """A statement with the type that each parameter is cast to."""
+    """Return a statement with the type that each parameter is cast to."""
     types: dict[int, str] = {}
     for number, cast in _PARAMETER.findall(text):
         types[int(number)] = types.get(int(number)) or cast
@@ -94,7 +94,7 @@ def _sql(name: str, text: str) -> Sql:
 
 
 def migrations() -> list[tuple[int, str, str]]:
-    """Number, name and text of every migration, in order."""
+    """Return number, name and text of every migration, in order."""
     return load_migrations(__package__)
 
 
@@ -103,8 +103,8 @@ class SchemaMigrated(EngineError):
 
 
 def refuse_newer(version: int) -> None:
-    """Refuse to go on with a schema that is newer than this release. Looked at when the setting `limits_version`, which every
-    transaction reads, is not the known one: so a migration that older processes must not survive adds 1,000,000,000 to that setting."""
+    """Raise if the schema is newer than this release. Called when the setting `limits_version`, which every transaction reads, is not the
+    known one: so a migration that older processes must not survive adds 1,000,000,000 to that setting."""
     newest = migrations()[-1][0]
     if version > newest:
         raise SchemaMigrated(
@@ -123,7 +123,7 @@ _ONE_INSERT: Final = re.compile(
 
 
 def _with_one_row(sql: Sql) -> Sql:
-    """The statement and, if rows are passed to it in no other way than as columns, its one-row form."""
+    """Return the statement with its one-row form, if rows are passed to it only as columns."""
     found = [columns for columns, _ in _ROWS.findall(sql.text)]
     if not found or len(_ARRAY.findall(sql.text)) != sum([columns.count("[]") for columns in found]):
         return sql
@@ -207,18 +207,18 @@ ONE_SERVER_ONLY: Final = frozenset(
         "read_archivable",
     }
 )
-"""Statements that distributed tables cannot run; `sql/distributed` has what is used there instead."""
+"""Statements that distributed tables cannot run; `sql/distributed` has their replacements."""
 _WITH_CLOCK: Final = frozenset({"load_due", "load_due_of_holds"})
 """Also sent when they name no pool, because they read the clock."""
 
 
 class LaneForm(Struct, frozen=True):
-    """Where the parameters of a statement's one-lane form come from."""
+    """Says where each parameter of a statement's one-lane form comes from."""
 
     parameters: tuple[int | None, ...]
     """Indexes into the parameters of the form for several lanes; None: the lane."""
     keys: tuple[tuple[int, tuple[int, ...]], ...]
-    """Columns of lanes, each with the columns beside it. Empty: the statement goes to every lane."""
+    """Columns of lanes, each with the columns that belong to it. Empty: the statement goes to every lane."""
     count: int | None
     """The index of the expected number of rows."""
     inserts: bool
@@ -227,7 +227,7 @@ class LaneForm(Struct, frozen=True):
 
 @cache
 def load_for_one_lane(schema: str = SCHEMA) -> tuple[MappingProxyType[str, Sql], MappingProxyType[str, LaneForm]]:
-    """Every statement by name, in its one-lane form if it has one; and those forms."""
+    """Return every statement by name, in its one-lane form if it has one; and those forms."""
     found, forms = dict[str, Sql](), dict[str, LaneForm]()
     written = {name: text for name, text in _texts().items() if name not in ONE_SERVER_ONLY}
     for name, text in {**written, **load_blocks(__package__, "sql/distributed", _PARTS)}.items():
@@ -266,7 +266,7 @@ def _for_one_lane(text: str) -> tuple[str, LaneForm]:
 
 
 def with_lock_timeout(milliseconds: int) -> tuple[str, Sql]:
-    """The name and text of a statement that sets this lock timeout: SET takes no parameters."""
+    """Return the name and text of a statement that sets this lock timeout: SET takes no parameters."""
     text = load_for_one_lane()[0]["set_lock_timeout_to"].text
     name = f"set_lock_timeout_to_{milliseconds}"
     return name, Sql(name, text.replace("= 1", f"= {milliseconds}"))
@@ -276,8 +276,8 @@ def with_lock_timeout(milliseconds: int) -> tuple[str, Sql]:
 
 
 def split_by_lane(script: Script[T], lanes: Sequence[int], *, writing: bool = False) -> Script[T]:
-    """The same script, lane by lane. A statement without keys goes to all of `lanes`. With `writing`, the first statement in each
-    lane is `pin_lane`."""
+    """Run a script lane by lane. A statement without keys goes to all of `lanes`. With `writing`, the first statement in each lane is
+    `pin_lane`."""
     _, forms = load_for_one_lane()
     pinned: set[int] = set()
     try:
@@ -327,7 +327,7 @@ def _split(statement: Statement, form: LaneForm | None, lanes: Sequence[int]) ->
 
 
 def _of_lane(parameters: Sequence[Any], form: LaneForm, lane: int) -> list[Any]:
-    """The parameters with the rows of this lane only."""
+    """Return the parameters with the rows of this lane only."""
     theirs = list(parameters)
     for lanes, columns in form.keys:
         rows = [row for row, its in enumerate(parameters[lanes]) if its == lane]
@@ -339,7 +339,7 @@ def _of_lane(parameters: Sequence[Any], form: LaneForm, lane: int) -> list[Any]:
 
 
 def _merge(form: LaneForm | None, answers: list[list[Row]]) -> list[Row]:
-    """The answers of all lanes as one."""
+    """Merge the answers of all lanes into one."""
     if form is None or form.count is None:
         return [row for rows in answers for row in rows]
     counts = [len(rows) if form.inserts else next(count for _, count in rows) for rows in answers]

@@ -1,7 +1,7 @@
-"""What is taken away over time: the candidates of a sweep, and rows past their retention.
+"""Rows that are removed over time: the candidates of a sweep, and rows past their retention.
 
-The candidates are found by a first look without locks. `loading` then locks them with everything else, and the core decides about
-those that could be locked. Old rows are pruned without a decision, because every reader takes them for gone already.
+A first look without locks finds the candidates. `loading` then locks them with everything else, and the core decides about those that could
+be locked. Old rows are pruned without a decision, because every reader already ignores them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from .driver import Script, Statement
 from .rows import open_pools, split_pools
 
 IDLE_POOLS = 100
-"""How many empty on-demand pools one sweep takes away."""
+"""The most empty on-demand pools that one sweep removes."""
 FED_LINES = 100
-"""How many lines one sweep feeds, besides those of the pools on which it returns units."""
+"""The most lines that one sweep feeds, besides those of the pools on which it returns units."""
 STALE_LANES = 32
-"""In how many other lanes one sweep prunes, where each is a transaction of its own."""
+"""The most other lanes in which one sweep prunes, where each is a transaction of its own."""
 PRUNED = 1_000
-"""Rows of each kind that one pruning takes away at most."""
+"""The most rows of each kind that one pruning deletes."""
 LAG = 60 * SECOND
-"""Longer than any transaction of ours takes."""
+"""Longer than any transaction of ours."""
 
 
 class SweepCandidates(NamedTuple):
-    """What a sweep may find to do, by a first look without locks."""
+    """The work that a sweep may find, by a first look without locks."""
 
     holds: dict[Key, tuple[str, ...]]
     """Holds with due legs, with the pools of those legs."""
@@ -46,7 +46,7 @@ class SweepCandidates(NamedTuple):
     table_full: bool = False
     """A limited table is full: rows that are only kept to be looked up are candidates too."""
     lines: Sequence[Key] = ()
-    """Pools with units for somebody who waits there."""
+    """Pools that have units for a hold that waits there."""
 
     @property
     def named(self) -> set[Key]:
@@ -61,7 +61,7 @@ NO_CANDIDATES = SweepCandidates({}, [], False, {})
 def find_candidates(
     limit: int, options: BatchOptions, idle_pools: int = IDLE_POOLS, *, table_full: bool = False
 ) -> Script[SweepCandidates]:
-    """The holds with due legs anywhere, as many as one transaction may return legs, and the pools that may be removed."""
+    """Find holds with due legs anywhere, up to the number of legs that one transaction may return, and the pools that may be removed."""
     by, slot = "", options.slot
     if options.distributed:  # a statement that goes to every lane cannot read the clock too
         by = "_by"
@@ -90,7 +90,7 @@ def find_candidates(
 def _find_retiring(
     name: str, limit: int, slot: Slot | None, options: BatchOptions, table_full: bool
 ) -> Script[tuple[dict[Key, tuple[str, ...]], bool]]:
-    """Ended holds whose units are consumed and whose time is over, or that must make room; and whether there are more."""
+    """Find ended holds whose units are consumed and whose time is over, or that must make room. Return them, and whether there are more."""
     rules = (Keeping.WINDOW, Keeping.CONSUMED)
     spans = [kept_for(rule, options.limits) for rule in rules]
     clocks = [(MAX_SLOT, 0) if table_full else (slot, span) for span in spans]
@@ -101,7 +101,7 @@ def _find_retiring(
         for tenant, hold, pools, since in answer
     )
     ended_holds = {(tenant, hold): split_pools(pools) for _, hold, tenant, pools in rows}
-    # to make room, as many as it takes: those that the batch names are removed from these later
+    # to make room, the number of legs is not limited: the holds that the batch names are taken out of these later
     return _portion(ended_holds, limit, MAX_SLOT if table_full else options.limits.max_due)
 
 
@@ -113,7 +113,7 @@ def _portion(found: dict[Key, tuple[str, ...]], limit: int, max_legs: int) -> tu
 def find_candidates_and_stale_lanes(
     limit: int, options: BatchOptions, now: Slot
 ) -> Script[tuple[SweepCandidates, set[int]]]:
-    """The candidates of a sweep, and lanes with something to prune, the stalest first."""
+    """Find the candidates of a sweep, and the lanes that have rows to prune, the stalest first."""
     candidates = yield from find_candidates(limit, options)
     answers = yield (("find_stale_lanes", (now, STALE_LANES)),
                      ("find_retired_lanes", (retired_until(options.limits, now), STALE_LANES)))  # fmt: skip
@@ -127,7 +127,7 @@ def locked_candidates(
     locked_by_others: Collection[Key | RecordKey],
     options: BatchOptions,
 ) -> SweepList:
-    """The candidates that could be locked. A pool that another transaction has locked waits for a later sweep, and so does a hold
+    """Return the candidates that could be locked. A pool that another transaction has locked waits for a later sweep, and so does a hold
     that it counts."""
     due = [
         key for key, its in candidates.holds.items() if key in holds and all((key[0], pool) in pools for pool in its)
@@ -149,8 +149,8 @@ def _with_parent(key: Key, pools: Collection[Key]) -> bool:
 
 
 def prune(options: BatchOptions, slot: Slot) -> list[Statement]:
-    """Delete rows that every reader takes for gone already. Holds go a little later, because a transaction that this one could not
-    see yet may just have raised the retention. (An injected clock stands still meanwhile.)"""
+    """Delete rows that every reader already ignores. Holds are deleted a little later, because a transaction that this one could not see
+    yet may just have raised the retention. (An injected clock stands still meanwhile.)"""
     lag = LAG if options.slot is None else 0
     return [
         ("prune_operations", (slot, PRUNED)),

@@ -1,4 +1,4 @@
-"""Our tables behind somebody else's connection: frameworks migrate them in their own migrations, and empty them between tests.
+"""Our tables on a framework's connection: the framework migrates them in its own migrations, and empties them between tests.
 
 `run` executes one statement, without parameters, in the transaction that the framework has open, and returns its rows. Nothing here
 commits.
@@ -20,13 +20,13 @@ from .migrating import LANES, Run, migrate_through, migration_statements
 from .statements import SCHEMA, identifier, in_schema, load, migrations
 
 KEPT: Final = frozenset({"settings", "migrations", "heads"})
-"""Tables that are not empty when they are made."""
+"""Tables that are not empty when they are created."""
 _CREATED: Final = re.compile(r"^create (?:table|view) holdkit\.(\w+)", re.MULTILINE)
 
 
 @cache
 def our_names() -> frozenset[str]:
-    """Our tables and views. Others can be in the schema too: a role that has the same name creates its tables there by default."""
+    """Return the names of our tables and views. The schema may have others: a role of the same name creates its tables there by default."""
     return frozenset({"migrations"}.union(*(_CREATED.findall(text) for _, _, text in migrations())))
 
 
@@ -44,7 +44,7 @@ class PostgresTables:
         return migrations()[-1][0]
 
     def version(self) -> int:
-        """The version that is there; 0: none."""
+        """Return the version of the stored tables; 0 if there are none."""
         ((exists,),) = self._run(f"select to_regclass('{identifier(self.schema)}.migrations') is not null")
         if not exists:
             return 0
@@ -52,7 +52,7 @@ class PostgresTables:
         return int(version)
 
     def migrate(self, limits: Limits | None = None, lanes: int = LANES) -> int:
-        """Create the tables, or bring them up to date. Waits at most 10 seconds for each lock."""
+        """Create the tables, or bring them up to date. Wait at most 10 seconds for each lock."""
         before = self._run("select current_setting('lock_timeout')")[0][0]
         self._run("set local lock_timeout = '10s'")
         version = migrate_through(self._run, self.shown, lanes, limits or Limits(), "one server", schema=self.schema)
@@ -60,11 +60,11 @@ class PostgresTables:
         return version
 
     def statements(self, limits: Limits | None = None, lanes: int = LANES) -> list[str]:
-        """What `migrate` executes in an empty database, for those who run it by hand."""
+        """Return the statements that `migrate` executes in an empty database, for those who run them by hand."""
         return migration_statements(lanes, limits or Limits(), self.schema)
 
     def empty(self) -> None:
-        """Remove every pool, hold and entry. Followers find another journal. The limits are again those of the creation."""
+        """Remove every pool, hold and entry, and restore the limits of the creation. Followers then find another journal."""
         found = self._run(f"select tablename from pg_catalog.pg_tables where schemaname = '{self.schema}'")
         names = our_names() & {name for (name,) in found}
         if not names >= KEPT:
@@ -82,7 +82,7 @@ class PostgresTables:
             self._run(in_schema(statement, self.schema))
 
     def drop(self) -> None:
-        """Remove the tables, and all that was in them. Refuses if the schema has tables of somebody else's."""
+        """Remove the tables and all their rows. Raise if the schema has tables of another application."""
         if not self.version():
             return
         found = self._run(

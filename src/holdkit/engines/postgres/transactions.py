@@ -1,21 +1,21 @@
-"""Batches in the ordinary way, and reads, on connections of ours: run on a thread or on the event loop, and repeated while they
-certainly did nothing.
+"""Batches on the ordinary path, and reads, on connections of ours: run on a thread or on the event loop, and repeated while they certainly
+did nothing.
 
-Theory of operation. `script` says what one transaction does, `failures` what is certain when something goes wrong. Here an attempt
-is one run of the script on one connection. Its end decides what happens next:
+Theory of operation. `script` says what one transaction does, `failures` what is certain when it fails. Here an attempt is one run of the
+script on one connection. Its end decides what happens next:
 
-- It returns outcomes: committed. The notifier is told, and the server's clock is noted.
-- It returns none: it did only what had to be done first, or found that an id it assumed to be new exists. Run it again at once.
-- It raises before COMMIT may have left: nothing was done. What another attempt can mend (deadlock, lost connection, failover) is
-  tried again. If the batch has several groups and one of them may be at fault, `BatchRejected` asks the kernel to send them separately.
-- It raises after that: `OutcomeUnknown`. Never tried again.
+- It returns outcomes: committed. The engine notifies followers and stores the server's time.
+- It returns none: it did only what had to be done first, or found that an id it assumed to be new exists. It runs again at once.
+- It raises before COMMIT may have left: nothing was done. An attempt that may succeed next time (deadlock, lost connection, failover) is
+  repeated. If the batch has several groups and one of them may be at fault, `BatchRejected` asks the kernel to send them separately.
+- It raises after that: `OutcomeUnknown`. It is never repeated.
 
 A batch that waits for locks uses connections of another pool, so that waiting batches cannot block those that do not wait.
 
-*On the event loop* (`apply_on_loop`) nothing may block, so only the usual course runs there: an idle connection that was used a moment
-ago, and two exchanges. Whatever needs a new connection, a pause or a second thought raises `NeedsThread`: nothing was done, and a thread
-runs the batch from the beginning. The one exception is an id that was assumed to be new, which is run again on the loop. A task that
-is cancelled leaves a connection that is out of step, and the pool drops it.
+*On the event loop* (`apply_on_loop`) nothing may block, so only the usual course runs there: a recently used connection, and two exchanges.
+An attempt that needs a new connection, a pause or a repetition raises `NeedsThread`: nothing was done, and a thread runs the batch from the
+beginning. There is one exception: if an id that was assumed to be new exists, the batch runs again on the loop. A task that is cancelled
+leaves a connection that is out of step, and the pool drops it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .sweeping import SweepCandidates, find_candidates_and_stale_lanes
 T = TypeVar("T")
 
 CHECK_AGAIN_FOR: Final = 64
-"""After an id that was assumed to be new was found to exist, so many batches look before they insert: retries come in swarms."""
+"""Batches that look for ids before they insert, after an id that was assumed to be new was found to exist: retries come in swarms."""
 
 
 class Connections(NamedTuple):
@@ -57,19 +57,19 @@ class Connections(NamedTuple):
     wait_for_locks: ConnectionPool
     lent: LentConnections
     showing: ConnectionPool
-    """For what followers are about to show, where commits wait for standbys."""
+    """For reads that followers are about to show, where commits wait for standbys."""
 
     def for_batch(self, wait_for_locks: bool) -> ConnectionPool:
-        """Where a batch gets its connection."""
+        """Return the pool that lends a batch its connection."""
         return self.wait_for_locks if wait_for_locks else self.no_wait
 
     def drop_idle(self) -> None:
-        """Close all that are not in use: they may lead to a server that is gone."""
+        """Close all connections that are not in use: they may lead to a server that is gone."""
         for pool in self:
             pool.drop_idle()
 
     def lost(self, failed: ConnectionFailed | NotReplicated, address: Address) -> HoldkitError:
-        """What a lost connection, or a lost wait for a standby, means for the caller."""
+        """Return the error of a lost connection, or of a lost wait for a standby."""
         if isinstance(failed, NotReplicated):
             return address.not_replicated()
         self.drop_idle()
@@ -78,7 +78,7 @@ class Connections(NamedTuple):
         return Retry(EngineError(f"the connection to {address.shown} was lost: {failed}"))
 
     def close(self) -> None:
-        """Close all; closing twice is harmless."""
+        """Close all connections; closing twice is harmless."""
         for pool in self:
             pool.close()
 
@@ -108,7 +108,7 @@ class Transactions:
     def apply(
         self, groups: Sequence[Group], state: RetryState, *, wait_for_locks: bool, add_late: AddLate | None = None
     ) -> Applied:
-        """Apply these groups: in one transaction, or in one per lane where the tables are distributed. `add_late` may add others that want
+        """Apply these groups: in one transaction, or in one per lane where the tables are distributed. `add_late` may add groups that want
         the same pools, once a batch that waits has locked them."""
         database = self._database
         if database.distributed:
@@ -128,7 +128,7 @@ class Transactions:
     async def apply_on_loop(
         self, groups: Sequence[Group], state: RetryState, sent: Callable[[], None] | None, until: float
     ) -> Applied:
-        """Apply these groups on the event loop; what cannot be done there without blocking raises `NeedsThread`."""
+        """Apply these groups on the event loop. Raise `NeedsThread` for a batch that would block it."""
         if self._database.distributed:
             raise NeedsThread
         while (result := await self._attempt_on_loop(groups, state, sent, until)).outcomes is None:
@@ -164,7 +164,7 @@ class Transactions:
     # Scripts
 
     def _run(self, part: BatchPart, state: RetryState, wait_for_locks: bool) -> ScriptResult:
-        """Run one transaction, again while it certainly did nothing."""
+        """Run one transaction, and repeat an attempt that certainly did nothing."""
 
         def run() -> ScriptResult:
             while (result := self._attempt(part, state, wait_for_locks)).outcomes is None:
@@ -217,7 +217,7 @@ class Transactions:
         return result
 
     def _conclude(self, attempt: Attempt, result: ScriptResult) -> None:
-        """After an attempt that went through."""
+        """Store what a successful attempt says: the time, its locks, the pruning; notify followers if it wrote."""
         self._database.heard(result.slot, attempt.began)
         if result.locked_at is not None:
             self._database.lock_timer.add(steady() - result.locked_at)
@@ -229,7 +229,7 @@ class Transactions:
     def _refused(
         self, groups: Sequence[Group], failed: StatementFailed, wait_for_locks: bool, attempt: Attempt
     ) -> ScriptResult:
-        """The server refused a statement, so nothing was committed."""
+        """Handle a statement that the server refused, so that nothing was committed: run again, skip the group, or raise."""
         if attempt.assume_new and failed.sqlstate in ID_TAKEN:
             attempt.state.check_again = True
             return RUN_AGAIN
@@ -251,7 +251,7 @@ class Transactions:
         raise error
 
     def _find_sweep(self, limit: int) -> tuple[SweepCandidates, set[int]]:
-        """What a sweep would find to do, and lanes with something to prune, without locks."""
+        """Find the candidates of a sweep, and the lanes that have rows to prune, without locks."""
         options = self._database.options(wait_for_locks=False)
 
         def find(connection: PipelineConnection) -> tuple[SweepCandidates, set[int]]:
@@ -261,12 +261,12 @@ class Transactions:
         return self.read(find)
 
     def read(self, work: Callable[[PipelineConnection], T], *, durable: bool = False) -> T:
-        """Run something that decides nothing, again if the connection is lost, even during COMMIT: it may number entries that callers'
-        transactions have left, which can be done twice."""
+        """Run a read. Repeat it if the connection is lost, even during COMMIT: it may number entries that callers' transactions have left,
+        which can be done twice."""
         return self._read(work, self._connections.no_wait, durable=durable)
 
     def read_to_show(self, work: Callable[[PipelineConnection], T]) -> T:
-        """The same, durable, on connections that nothing else waits for."""
+        """Run a durable read, on connections that nothing else waits for."""
         return self._read(work, self._connections.showing, durable=True)
 
     def _read(self, work: Callable[[PipelineConnection], T], connections: ConnectionPool, *, durable: bool) -> T:

@@ -1,20 +1,20 @@
 """Waits that something else can end: on a caller's connection, and for a primary that no longer answers.
 
-Theory of operation, a caller's connection. It must stay in step with its server whatever happens to us, because its owner goes on
-using it. So when the time is over, or an interrupt or a cancellation strikes, the server is asked to cancel the statement, and its
-answer to that is awaited for at most `GRACE` seconds. The interrupt is thrown into the exchange, which reads every answer that is
-still to come and then lets the interrupt through. A cancelled task may be cancelled again at every turn of the loop (some frameworks do
-that), so the exchange has a task of its own, and only the first cancellation counts.
+Theory of operation, a caller's connection. It must stay in step with its server whatever happens to us, because its owner continues to use
+it. So when the time is over, or an interrupt or a cancellation strikes, we ask the server to cancel the statement, and wait at most `GRACE`
+seconds for its answer to that. The interrupt is thrown into the exchange, which reads every outstanding answer and then raises the
+interrupt. A cancelled task may be cancelled again at every turn of the loop (some frameworks do that), so the exchange has a task of its
+own, and only the first cancellation counts.
 
-Theory of operation, a primary that is stopped. A host that was stopped or cut off keeps its connections open and says nothing.
-How long an answer may take cannot be known: a COMMIT waits for its standby, a statement for a lock. So silence alone ends no wait.
-But once a wait has lasted `QUIET` seconds, `PrimaryWatch` asks every host of the address, side by side, repeatedly while any wait
-lasts. If one of them is a newer primary (`hosts`), the watch shuts down the socket of every connection that waits for an
-older one; the waiting call finds the connection lost. Before COMMIT was sent that did nothing, and is tried again with the new
-primary; after, it is unknown, and resolved there. The watch also ends waits whose own time is over, for those that cannot see that
-themselves (psycopg's blocking calls). It is one thread, which runs while there are waits and a little longer. It shuts a socket down
-under the lock under which waits begin and end, and a connection is closed only after its wait has ended: so it never shuts down
-another connection that was given the same file descriptor.
+Theory of operation, a primary that is stopped. A host that was stopped or cut off keeps its connections open and says nothing. The time
+that an answer may take is unknown: a COMMIT waits for its standby, a statement for a lock. So silence alone ends no wait. But once a wait
+has lasted `QUIET` seconds, `PrimaryWatch` asks every host of the address, side by side, repeatedly while any wait lasts. If one of them is
+a newer primary (`hosts`), the watch shuts down the socket of every connection that waits for an older one; the waiting call finds the
+connection lost. A call that had not sent COMMIT did nothing, and is retried with the new primary. After COMMIT the outcome is unknown, and
+is resolved there. The watch also ends waits whose own time is over, for calls that cannot see that themselves (psycopg's blocking calls).
+It is one thread, which runs while there are waits and a little longer. It shuts a socket down under the lock under which waits begin and
+end, and a connection is closed only after its wait has ended: so it never shuts down another connection that was given the same file
+descriptor.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ TICK: Final = 0.25
 QUIET: Final = 0.75
 """Seconds without an answer after which the other hosts are asked."""
 PROBE: Final = 1.0
-"""Seconds that asking the hosts may take, and after which they are asked again if one has answered."""
+"""Seconds for asking the hosts, and the pause before they are asked again if one has answered."""
 BRIEF: Final = 2.0
-"""Seconds for an answer without which a connection is dropped and nothing is lost."""
+"""Seconds for an answer that is not needed: a connection that does not answer is dropped, and nothing is lost."""
 LINGER: Final = 20
 """Checks without a wait after which the watch's thread ends."""
 
@@ -56,7 +56,7 @@ LINGER: Final = 20
 
 
 class Interrupted(BaseException):
-    """What is thrown into the exchange for an interrupt of any kind: a signal handler may raise even an `OSError`."""
+    """Thrown into the exchange for an interrupt of any kind: a signal handler may raise even an `OSError`."""
 
     def __init__(self, by: BaseException) -> None:
         super().__init__(by)
@@ -64,7 +64,7 @@ class Interrupted(BaseException):
 
 
 class _Deadline:
-    """How long to wait; once that is over, a little longer for the answer to the cancellation."""
+    """The time that is left to wait; once it is over, a little longer for the answer to the cancellation."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -73,18 +73,18 @@ class _Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds."""
+        """Seconds until the deadline."""
         return self._moment - time.monotonic()
 
     def cancel(self) -> bool:
-        """Whether to cancel now: the first time only; from then on `GRACE` counts."""
+        """Return whether to cancel now: True only the first time. From then on the deadline is `GRACE` seconds away."""
         first, self._cancelled = not self._cancelled, True
         if first:
             self._moment = time.monotonic() + GRACE
         return first
 
     def passed(self) -> TimeoutError:
-        """What is thrown when there is nothing left to try."""
+        """Return the error to throw when the answer to the cancellation is late too."""
         return timed_out(self._seconds)
 
 
@@ -120,12 +120,12 @@ def wait(steps: Steps[T], fileno: int, seconds: float, cancel: Callable[[], None
 
 
 async def wait_async(steps: Steps[T], fileno: int, seconds: float, cancel: Callable[[], Awaitable[None]]) -> T:
-    """The same in a task."""
+    """Run an exchange in a task. On a timeout or a cancellation, `cancel` the statement and bring the connection back in step."""
     return await cancelled_once(_drive(steps, fileno, seconds, cancel))
 
 
 async def cancelled_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run it in a task of its own, to its end, and let only the first cancellation through to it."""
+    """Run a coroutine in a task of its own, to its end, and pass only the first cancellation on to it."""
     work = asyncio.ensure_future(coroutine)
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
@@ -206,14 +206,14 @@ class PrimaryWatch:
     def __init__(self, hosts: Sequence[Host]) -> None:
         self._hosts = hosts
         self.several = len(hosts) > 1
-        """Whether there is another host to go to."""
+        """Whether the address names another host to connect to."""
         self._lock = threading.Lock()
         self._waits: dict[Watched, tuple[float, float | None]] = {}
         self._thread: threading.Thread | None = None
         self._next_probe = 0.0
 
     def begin(self, connection: Watched, until: float | None = None) -> None:
-        """This connection is waited on from now on, at most until that moment of `time.monotonic`."""
+        """Watch a wait on this connection, which may last until that moment of `time.monotonic`."""
         with self._lock:
             self._waits[connection] = (time.monotonic(), until)
             if self._thread is None:
@@ -221,7 +221,7 @@ class PrimaryWatch:
                 self._thread.start()
 
     def end(self, connection: Watched) -> None:
-        """The wait is over, or the connection is about to be closed."""
+        """Stop watching: the wait is over, or the connection is about to be closed."""
         with self._lock:
             self._waits.pop(connection, None)
 
@@ -241,8 +241,8 @@ class PrimaryWatch:
             self._end_waits()
 
     def _probe(self) -> None:
-        """Connect to every host: opening a connection to a newer primary makes this process remember it. If any host takes
-        writes, there is no hurry to ask again."""
+        """Connect to every host: opening a connection to a newer primary makes this process remember it. If any host takes writes, wait
+        `PROBE` seconds before the next probe."""
         race = Race([partial(open_one, host) for host in self._hosts], HostConnection.close)
         with suppress(AllFailed):
             race.run(PROBE, best=HostConnection.timeline).close()

@@ -1,7 +1,7 @@
-"""Writing back: the difference between what was loaded and what the batch left, as one statement per table and kind of change.
+"""Writing back: the difference between the loaded rows and those that the batch left, as one statement per table and kind of change.
 
-The statements come in the one lock order: new pools, holds, tallies, operations, records, and last of all the lane heads, from which
-the entries get their numbers. Nothing is decided or read here.
+The statements come in the one lock order: new pools, holds, tallies, operations, records, and last of all the lane heads, which number the
+entries. Nothing is decided or read here.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from .rows import (
 def write_back(
     view: View, batch_rows: LoadedBatch, options: BatchOptions, batch: int, *, strict: bool
 ) -> tuple[list[Statement], JournalRows]:
-    """What the batch changed, as statements, none if it changed nothing; and its journal rows. `batch` is a random number. With
-    `strict` a statement raises if it does not write as many rows as it should."""
+    """Return the statements that write the changes of the batch, none if it changed nothing; and its journal rows. `batch` is a random
+    number. With `strict` a statement raises if it writes another number of rows than it should."""
     stamp = max([view.loaded.slot, *(one + 1 for one in batch_rows.stamps.values())])
     statements: list[Statement] = []
     pools = _pools(view, batch_rows, options.lanes) if view.pools.changed else PoolWrites()
@@ -79,30 +79,29 @@ UPDATED: Final = 19
 
 
 class PoolWrites(Struct):
-    """The rows of pools, by what is done with them."""
+    """The rows of pools, by the kind of change."""
 
     deleted: list[Row] = []
     inserted: list[Row] = []
     updated: list[Row] = []
     versions: list[int] = []
-    """Of the updated ones, as they were loaded."""
+    """The loaded versions of the updated pools."""
     scanned: list[Slot] = []
-    """Up to which slot each of the updated ones has no due leg any more."""
+    """For each updated pool, the slot up to which it has no due leg any more."""
     wide: list[Key] = []
-    """Those of the updated ones that have more columns to write than `place_holds` does: of their label, their line or their
-    children."""
+    """The updated pools that have more columns to write than `place_holds` does: those of their label, their line or their children."""
     settings: list[Row] = []
-    """Those of the updated ones whose window ends at another time, that were archived or unarchived, or have another limit."""
+    """The updated pools whose window ends at another time, that were archived or unarchived, or have another limit."""
     floors: Mapping[str, int] = NO_FLOORS
     """The fence floors as they were loaded, by tenant."""
 
     @property
     def plain(self) -> bool:
-        """Whether pools were updated, and nothing of them but their counters."""
+        """Whether pools were updated, and only their counters."""
         return bool(self.updated) and not (self.inserted or self.deleted or self.wide or self.settings)
 
     def statements(self, stamp: int, strict: bool) -> list[Statement]:
-        """One for each kind of change."""
+        """Return a statement for each kind of change."""
         found = _checked("delete_pools", self.deleted, 4, strict)
         if self.inserted:
             found.append(
@@ -116,7 +115,7 @@ class PoolWrites(Struct):
         return found + _checked("update_pool_settings", self.settings, 6, strict)
 
     def columns(self, width: int, stamp: int) -> list[Any]:
-        """Of the updated ones, as many as are wanted."""
+        """Return the first `width` columns of the updated pools, and those that every update has."""
         return [*columns(self.updated, UPDATED)[:width], stamp, self.versions, self.scanned]
 
 
@@ -153,8 +152,8 @@ def _settings(pool: Pool) -> tuple[Slot | None, bool, int | None]:
 
 
 def scanned_to(view: View, batch_rows: LoadedBatch, pool: Key) -> Slot:
-    """The slot up to which no leg of this pool is outstanding any more, where the next scan for due legs begins: the batch's own,
-    if the view has returned every due leg up to it, else just before the first that it has left."""
+    """Return the slot up to which no leg of this pool is outstanding any more, where the next scan for due legs begins: the batch's own, if
+    the view has returned every due leg up to it, else just before the first that it has left."""
     slot, legs, limit = view.loaded.slot, batch_rows.first.due.get(pool, []), view.limits.max_due
     left = [deadline for deadline, hold_id in legs if _outstanding(view.holds.get((pool[0], hold_id)), pool[1])]
     if len(legs) > limit:  # not all were loaded: those left have later deadlines than these, or the same
@@ -167,7 +166,7 @@ def _outstanding(hold: StoredHold | None, pool: str) -> bool:
 
 
 class HoldWrites(Struct):
-    """The rows of holds and legs, by what is done with them."""
+    """The rows of holds and legs, by the kind of change."""
 
     placed: list[StoredHold] = []
     """New holds of one leg, on one pool, for no account: the usual case."""
@@ -180,11 +179,11 @@ class HoldWrites(Struct):
 
     @property
     def others(self) -> bool:
-        """Whether there is anything but the usual case."""
+        """Whether there are rows that are not the usual case."""
         return bool(self.deleted or self.inserted or self.updated or self.legs_deleted or self.legs_inserted)
 
     def statements(self, lanes: int, strict: bool) -> list[Statement]:
-        """One for each kind of change."""
+        """Return a statement for each kind of change."""
         inserted = self.inserted + [new_hold_row(hold, lanes) for hold in self.placed]
         legs = self.legs_inserted + [(*key, *leg) for hold in self.placed for key, leg in leg_rows(hold, lanes).items()]
         return [
@@ -253,8 +252,8 @@ def _tallies(view: View, lanes: int, strict: bool) -> list[Statement]:
 
 
 def _operations(view: View, options: BatchOptions, strict: bool) -> list[Statement]:
-    """New answers; those under an id that is used again after its window, or that may exist where a statement must not raise; and those
-    that replace an answer which still counts."""
+    """Return the statements that write answers: new ones; those whose id is used again after its window, or may exist where a statement
+    must not raise; and those that replace an answer which still counts."""
     slot, new, used, replaced = view.loaded.slot, list[Row](), list[Row](), list[Row]()
     raising = strict and not options.distributed
     entries = () if options.in_caller_transaction or options.distributed else view.entries
@@ -290,7 +289,7 @@ def _records(view: View, lanes: int, strict: bool) -> list[Statement]:
 
 
 def limits_version(records: Mapping[RecordKey, Record | None]) -> list[Statement]:
-    """If the record of the limits is written: its version, in the setting that every transaction reads."""
+    """If the record of the limits is written, return the statement that writes its version to the setting that every transaction reads."""
     if LIMITS_KEY not in records:
         return []
     record = records[LIMITS_KEY]
@@ -317,8 +316,8 @@ def _numbered(view: View, journal: JournalRows, batch_rows: LoadedBatch, options
 
 
 def raised_floors(view: View, lanes: int) -> list[Statement]:
-    """If pools were removed, even if they were created again since: each of their lanes remembers the highest fence that its own
-    pools had, though the floor of another lane of this batch may be higher."""
+    """Return the statement that raises the fence floors of removed pools, even if they were created again since. Each of their lanes
+    remembers the highest fence that its own pools had, though the floor of another lane of this batch may be higher."""
     if not view.raised_floors:
         return []
     highest: dict[tuple[int, str], int] = {}
@@ -332,7 +331,8 @@ def raised_floors(view: View, lanes: int) -> list[Statement]:
 def _unnumbered(
     view: View, journal: JournalRows, batch_rows: LoadedBatch, lanes: int, *, stamp: int, batch: int
 ) -> list[Statement]:
-    """Every pool that an entry touched gets its stamp, so that the next transaction on it takes a higher one."""
+    """Return the statements that give every touched pool its stamp, so that the next transaction on it takes a higher one, and write the
+    entries."""
     unchanged = sorted(key for key in batch_rows.stamps if key not in view.pools.changed)
     statements: list[Statement] = [("stamp_pools", (*pool_keys(unchanged, lanes), stamp))] if unchanged else []
     statements.append(("write_unnumbered", (stamp, batch, *journal.whole_columns)))
@@ -340,7 +340,8 @@ def _unnumbered(
 
 
 def check_erased(view: View, options: BatchOptions, strict: bool) -> list[Statement]:
-    """Behind the insert of claims' pools, which waits for whoever renames them: none was erased since it was loaded as missing."""
+    """Return the statement that raises if a claim's pool was erased after it was loaded as missing. It comes behind the insert of such
+    pools, which waits for a transaction that renames them."""
     born = [key for key, pool in view.pools.changed.items() if pool is not None and key not in view.loaded.pools]
     erased = sorted((key[0], id) for key in born if options.names and (id := options.names.claim(*key)) is not None)
     return [("check_erased_claims", (*pool_keys(erased, options.lanes), 0, strict))] if erased else []
