@@ -28,7 +28,7 @@ OURS: Final = frozenset({"allow_unsafe", "pooler", "schema", "pool_size"})
 SECRET: Final = frozenset({"password", "sslpassword"})
 """Parameters that are never shown."""
 POOL: Final = 30
-"""The most connections that one engine opens, unless `pool_size` says otherwise."""
+"""The most connections for the calls of one engine, unless `pool_size` says otherwise."""
 _NO_SESSION: Final = frozenset({"42P05", "26000"})
 """A prepared statement exists already, or does not: transactions of one connection have reached different sessions."""
 POOLER_CURE: Final = (

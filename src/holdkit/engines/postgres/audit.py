@@ -323,7 +323,7 @@ class StoredRows:
 
 
 def _last_of_each(rows: Iterator[Found[K, V]]) -> Iterator[Found[K, V]]:
-    """Yield the last row of each key. A key may be in several lanes; the other rows are reported as wrong."""
+    """Yield the last row of each key. A key may have rows in several lanes: all but one are wrong, and reported."""
     last = next(rows, None)
     if last is None:
         return
