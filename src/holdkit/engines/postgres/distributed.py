@@ -113,8 +113,7 @@ def _lone_sweep(group: Group) -> Sweep | None:
 def apply_distributed(
     groups: Sequence[Group], lanes: int, transact: Transact, find_sweep: FindSweep, *, several_lanes: bool = False
 ) -> Applied:
-    """Apply the groups, each set in its transaction. Raise an error only if all groups share one; else the answer has it, with the set's
-    groups."""
+    """Apply the groups, each set in its transaction. Raise an error only if all groups share one; else report it by group."""
     sets = split_groups(groups, lanes)
     outcomes: list[list[Outcome]] = [[] for _ in groups]
     positions: list[list[Position | None]] = [[] for _ in groups]

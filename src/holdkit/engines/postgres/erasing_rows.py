@@ -147,7 +147,7 @@ class PostgresRows:
         ]
 
     def pools(self, tenant: str, ids: Sequence[str]) -> list[Pool]:
-        """Return which of these pools are stored, locked."""
+        """Lock the stored ones among these pools, and return them."""
         new = sorted(id for id in ids if self._locked.get(id) is None)  # a missing pool may have been created since
         if new:
             self.lock(tenant, new, ())

@@ -117,8 +117,8 @@ def answer(reader: Reader, query: Query[Any]) -> Any:
 
 
 def number(reader: Reader) -> None:
-    """Number the entries that callers' transactions have left without a number, because the next transaction may be far away. A read does
-    not depend on whether a standby has the numbers; a durable read proves what it has seen."""
+    """Number the entries that callers' transactions have left: the next transaction in their lane may come much later. A read does not
+    depend on whether a standby has the numbers; a durable read proves what it has seen."""
     with suppress(NotReplicated):
         _number(reader)
 

@@ -140,7 +140,7 @@ def number_distributed(
 
 
 def number_left_over(lane: int, options: BatchOptions) -> Script[None]:
-    """Number the entries that callers' transactions have left in a lane, because the next transaction may be far away."""
+    """Number the entries that callers' transactions have left in a lane, because the next transaction there may come much later."""
     *_, left = yield (BEGIN, *_lock_heads([lane], options, first=True), ("take_unnumbered", ([lane],)))
     yield (*(_write_entries(JournalRows(whole=True), left) if left else ()), COMMIT)
 

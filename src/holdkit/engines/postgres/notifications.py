@@ -58,7 +58,7 @@ class Notifier:
         self._closed = False
 
     def notify_soon(self) -> None:
-        """Notify followers of a commit, within `DELAY` seconds or after a quiet period."""
+        """Notify followers of a commit, after `DELAY` seconds or at the end of a quiet period."""
         if self._due is None:
             with self._changed:
                 self._due = max(time.monotonic() + DELAY, self._not_before)

@@ -139,7 +139,7 @@ order by h.lane, h.tenant, h.id
 for no key update of h skip locked
 
 -- name: load_lines
--- Those in front of the lines of these pools, so many of each, of those who ask for no more than `most`. After the pools are locked.
+-- The first `count` holds in the line of each of these pools that ask for no more than `most` units. After the pools are locked.
 select g.tenant, g.pool, g.number, replace(g.hold::text, '-', '')
 from unnest($1::int[], $2::text[], $3::text[], $4::int[], $5::bigint[]) k(lane, tenant, pool, count, most)
 cross join lateral (
@@ -247,7 +247,7 @@ order by p.closes, p.tenant, p.id
 limit $2::int
 
 -- name: find_fed_lines
--- Pools with units for somebody in front of their line: the first, or one of the first $1 if the line lets others pass. Without locks.
+-- Pools that have units for the first hold in their line, or for one of the first $1 if the line lets others pass. Without locks.
 select p.tenant, p.id from holdkit.pools p
 where p.waiting > 0 and not p.archived and p.held + p.consumed < p.total
   and exists (select from (
@@ -332,7 +332,7 @@ left join holdkit.fence_floors f on f.lane = k.lane and f.tenant = k.tenant
 where f.floor is null or f.floor <= k.known
 
 -- name: update_pools
--- A pool changed, and nobody else has changed it since it was loaded.
+-- Update pools that no other transaction has changed since they were loaded.
 with moved as (
     update holdkit.pools p
     set total = k.total, held = k.held, consumed = k.consumed, fence = k.fence, slot = k.slot, version = k.version,
@@ -562,8 +562,8 @@ select 1 / (count(*) = $6::int or not $7::bool)::int, count(*) from gone
 update holdkit.settings s set value = $1::text where s.name = 'limits_version'
 
 -- name: lock_heads
--- Last of all, and in order of lane: an update of several rows would lock them in any order. Always waits, because whoever has a
--- head locked is about to commit.
+-- Last of all, and in order of lane: an update of several rows would lock them in any order. Always waits, because a
+-- transaction that has a head locked is about to commit.
 with patience as materialized (
     select set_config('lock_timeout', $2::text, true)
 )
@@ -698,7 +698,7 @@ delete from holdkit.holds h using old
 where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
 
 -- name: make_room
--- max_holds is reached: ended holds of which nothing is consumed are deleted, oldest first. Their history stays in the journal.
+-- max_holds is reached: delete ended holds without consumed units, oldest first. Their history stays in the journal.
 -- Materialized, as above.
 with old as materialized (
     select lane, tenant, id from holdkit.holds

@@ -2,7 +2,7 @@
 -- guard (core/guards.py). This is a second text of a few rules, and a property test compares it with core.decide.
 -- The order of the parts comes from data flow alone: each reads a count over the one before. Pools, then holds and legs, then operations,
 -- then the head of the lane, as everywhere. Counters are added to, never set. If nothing passed, COMMIT waits neither for the disk nor for
--- standbys: there is nothing to lose, and nobody is to wait for the pool meanwhile. The ordinary way then proves what it answers.
+-- standbys: there is nothing to lose, and no other batch should wait for the pool meanwhile. The ordinary path then proves its answers.
 
 -- name: guard_lock
 -- The pool that a batch of places names. Notes whether it was found, because a pool that is created after this statement has looked is seen

@@ -38,7 +38,7 @@ from pg_replication_slots s where s.slot_type = 'physical' and s.active_pid is n
 order by 1
 
 -- name: has_schema
--- Whether the schema exists, whoever created it, and whether it has our tables.
+-- Whether a schema of this name exists, and whether it has our tables.
 select (select count(*) from pg_catalog.pg_namespace where nspname = $1::text), to_regclass('holdkit.migrations') is not null
 
 -- name: has_citus
@@ -106,5 +106,5 @@ savepoint holdkit
 release savepoint holdkit
 
 -- name: roll_back_to_savepoint
--- This call did nothing; the caller's transaction goes on.
+-- Undo this call; the caller's transaction continues.
 rollback to savepoint holdkit

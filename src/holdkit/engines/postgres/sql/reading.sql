@@ -267,7 +267,7 @@ select a.account from a where a.account is not null
 order by a.account
 
 -- name: count_ahead
--- How many wait in front of a number in a pool's line, as far as their time is not over; counted up to a limit.
+-- Count the holds before a number in a pool's line whose time is not over, up to a limit.
 select count(*)
 from holdkit.pools p cross join lateral (
     select from holdkit.legs l
@@ -279,7 +279,7 @@ from holdkit.pools p cross join lateral (
 where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text
 
 -- name: read_line
--- Who waits in a pool's line behind a number, as far as their time is not over.
+-- The holds behind a number in a pool's line whose time is not over.
 select replace(a.hold::text, '-', '')
 from holdkit.pools p cross join lateral (
     select l.hold, l.number from holdkit.legs l
@@ -292,15 +292,15 @@ where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text
 order by a.number
 
 -- name: next_deadline
--- The first deadline of what is outstanding on a pool.
+-- The first deadline of the outstanding legs on a pool.
 select l.deadline from holdkit.pools p join holdkit.legs l on l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id
 where p.lane = $1::int and p.tenant = $2::text and p.id = $3::text and l.deadline > p.due_after and l.deadline < 9223372036854775807
 order by l.deadline
 limit 1
 
 -- name: read_usage
--- A page of the pools of some ranges of which an account uses anything: what it uses, how much of that is due, and the limit. Of each
--- range no more is read than a page.
+-- A page of the pools in some ranges on which an account uses units: the units, those of them that are due, and the limit. At most a
+-- page of each range is read.
 select t.pool, t.used, p.per_account, d.units
 from unnest($6::text[], $7::text[]) r (lower, upper) cross join lateral (
     select * from holdkit.tallies o
@@ -416,7 +416,7 @@ where $7::bigint is null or j.before <= $7
 order by j.seq
 
 -- name: search_lane
--- Entries in a range of a lane that may fit: by their text or, of compact ones, by what their columns have or leave out.
+-- Entries in a range of a lane that may fit: by their text or, for compact ones, by the values that their columns have or leave out.
 select {entry}
 from (
     select o.*, sum(octet_length(o.body)) over (order by o.seq) - octet_length(o.body) as before

@@ -10,7 +10,7 @@ select set_config('lock_timeout', $1::text, true), set_config('statement_timeout
 update holdkit.settings s set value = $1::text where s.name = 'generation'
 
 -- name: lock_tables
--- Nobody writes meanwhile; readers go on.
+-- Stops all writers; readers continue.
 lock table holdkit.pools, holdkit.holds, holdkit.legs, holdkit.records, holdkit.journal, holdkit.unnumbered, holdkit.heads,
            holdkit.fence_floors, holdkit.tallies
 in share row exclusive mode

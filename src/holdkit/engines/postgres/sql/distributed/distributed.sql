@@ -98,7 +98,7 @@ order by p.closes, p.tenant, p.id
 limit $2::int
 
 -- name: find_fed_lines_by
--- Pools with a line and with units available. ($1 is not needed: whom these would fit is seen in the lane.) Without locks.
+-- Pools with a line and with units available. ($1 is not needed: the batch of the lane finds the holds that they fit.) Without locks.
 select p.tenant, p.id from holdkit.pools p
 where p.waiting > 0 and not p.archived and p.held + p.consumed < p.total and $1::int > 0
 order by p.lane, p.tenant, p.id
@@ -119,7 +119,7 @@ group by h.lane order by min(h.kept_from), h.lane limit $2::int
 select count(*) from holdkit.holds
 
 -- name: find_ended_holds
--- max_holds is reached: the oldest ended holds of which nothing is consumed. Without locks.
+-- max_holds is reached: the oldest ended holds without consumed units. Without locks.
 select h.lane, h.tenant, replace(h.id::text, '-', '') from holdkit.holds h
 where h.kept = 0 order by h.kept_from, h.id limit $1::int
 
