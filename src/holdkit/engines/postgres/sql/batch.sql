@@ -37,7 +37,7 @@ order by p.lane, p.tenant, p.id
 for no key update of p skip locked
 
 -- name: lock_pools_of_holds
--- The same, and the pools of the holds that are named. (The pools of a hold never change.)
+-- The pools that are named, and the pools of the holds that are named. (The pools of a hold never change.)
 with wanted as materialized (
     select k.lane, k.tenant, k.id from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
     union
@@ -83,7 +83,7 @@ from (
 ) d on true
 
 -- name: load_due_of_holds
--- The same, and for the pools of the holds that are named.
+-- Does the work of load_due for the named pools and for the pools of the named holds.
 with wanted as materialized (
     select k.lane, k.tenant, k.id from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
     union
@@ -149,7 +149,7 @@ cross join lateral (
 ) g
 
 -- name: lock_lines
--- The holds of the same, found by the same legs: these cannot change while their pools are locked. A hold's lane is in the low bits of its
+-- The holds that load_lines returns, found by the same legs: these cannot change while their pools are locked. A hold's lane is in the low bits of its
 -- id. (As one array, the keys are looked up one by one, whatever the planner thinks of the size of these tables.)
 select {hold}
 from unnest(array(
@@ -493,7 +493,7 @@ from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::tex
 order by k.lane, k.tenant, k.id
 
 -- name: put_operations
--- The same where nothing may raise, or where the id is used again: its retry window must be over.
+-- The answer, where nothing may raise, or where the id is used again: its retry window must be over.
 with put as (
     insert into holdkit.operations as o (lane, tenant, id, fingerprint, until, outcome, crc, slot, hold, token)
     select k.lane, k.tenant, k.id, k.fingerprint, k.until, k.outcome, k.crc, k.slot, k.hold, k.token
@@ -606,8 +606,8 @@ with patience as materialized (
 select lane, before_own from head
 
 -- name: write_journal_with_unnumbered
--- The same, but first come the entries that callers' transactions have left without a number, in order of stamp. Always after
--- `lock_heads`: otherwise two of these could deadlock, one with these rows locked and one with the head.
+-- Does the work of write_journal, but first moves the entries that callers' transactions have left unnumbered, in order of stamp. Always
+-- after `lock_heads`: otherwise two of these could deadlock, one with these rows locked and one with the head.
 with left_over as (
     delete from holdkit.unnumbered u where u.lane = any($1::int[])
     returning u.*
@@ -660,7 +660,7 @@ cross join lateral (
 ) j
 
 -- name: find_unnumbered
--- The same of entries that have no number yet: only that they are there.
+-- Which remembered answers have an entry that has no number yet.
 select k.n
 from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[]) k(lane, tenant, subject, op, slot, n)
 join holdkit.unnumbered u on u.lane = k.lane and u.tenant = k.tenant and u.subject = k.subject and u.body::json ->> 'op' = k.op
@@ -713,5 +713,5 @@ delete from holdkit.holds h using old where h.lane = old.lane and h.tenant = old
 select pg_notify(channel, '') from unnest($1::text[]) channel
 
 -- name: notify_followers
--- The same for followers, unless there are none: each holds a lock, which we try to get for ourselves.
+-- A wake-up for followers, unless there are none: each holds a lock, which we try to get for ourselves.
 select pg_notify($1::text, '') where not pg_try_advisory_xact_lock(hashtextextended($1::text, 0))

@@ -5,11 +5,11 @@
 update holdkit.settings s set value = (s.value::bigint + 1)::text where s.name = 'rewrites'
 
 -- name: read_rewrites
--- How many there were.
+-- How many transactions have rewritten entries.
 select s.value::bigint from holdkit.settings s where s.name = 'rewrites'
 
 -- name: lock_rewrites
--- The same, and none until this transaction ends. One row.
+-- How many transactions have rewritten entries; none can until this transaction ends. One row.
 select s.value::bigint from holdkit.settings s where s.name = 'rewrites' for share
 
 -- name: read_erasures

@@ -298,14 +298,14 @@ from passed x join head h on h.lane = x.lane
 where x.rank = 1
 
 -- name: guard_call_place
--- The same in a caller's transaction, for one command: a function of the schema (migration 0007), whose plans the server keeps.
+-- Places one hold in a caller's transaction: a function of the schema (migration 0007), whose plans the server keeps.
 select f.miss, f.clock, f.slot, f.fence
 from holdkit.guard_place($1::text, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::int, $7::text, $8::text, $9::uuid, $10::bigint,
                          $11::bigint, $12::text, $13::text, $14::text, $15::text, $16::text, $17::text, $18::text, $19::int, $20::int,
                          $21::text, $22::text, $23::text, $24::int) f
 
 -- name: guard_call_end
--- The same for a confirm or a release.
+-- Confirms or releases one hold in a caller's transaction.
 select f.miss, f.clock, f.slot, f.fence, f.units, f.held_at, f.deadline, f.version, f.pool, f.entity, f.actor, f.correlation_id, f.metadata
 from holdkit.guard_end($1::text, $2::text, $3::bigint, $4::bigint, $5::bigint, $6::int, $7::text, $8::uuid, $9::boolean, $10::text,
                        $11::text, $12::text, $13::text, $14::text, $15::int, $16::int, $17::text, $18::text, $19::int) f

@@ -76,7 +76,7 @@ order by t.tenant
 limit $2
 
 -- name: read_pools_by_id
--- The same for these pools.
+-- These pools, each with its due units and the state of its line.
 select {shown_pool}
 from unnest($2::int[], $3::text[], $4::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
@@ -113,7 +113,7 @@ from holdkit.holds h
 where h.lane = $2::int and h.tenant = $3::text and h.id = $4::uuid
 
 -- name: read_holds_by_id
--- The same for these holds.
+-- These holds, each with the latest slot of its pools, and the version of the limits.
 select {shown_hold}
 from unnest($2::int[], $3::text[], $4::uuid[]) k(lane, tenant, id)
 join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
@@ -130,7 +130,7 @@ select s.value::bigint from holdkit.settings s where s.name = 'limits_version'
             and ($10::text[] is null or exists (select 1 from unnest(i.pools) n where n ^@ any ($10))))
 
 -- name: walk_holds
--- A span of holds by id, lane by lane: those that may fit, and the last one that was looked at.
+-- A span of holds by id, lane by lane: those that may fit, and the last one that was read.
 select replace(o.id::text, '-', ''), o.fits, o.last
 from holdkit.heads d cross join lateral (
     select i.id, {fitting_hold} as fits, row_number() over (order by i.id) = $9::int as last
@@ -142,7 +142,7 @@ where (o.fits or o.last) /* distributed: and d.lane = $lane */
 order by o.id
 
 -- name: walk_holds_back
--- The same, newest first.
+-- A span of holds by id, newest first.
 select replace(o.id::text, '-', ''), o.fits, o.last
 from holdkit.heads d cross join lateral (
     select i.id, {fitting_hold} as fits, row_number() over (order by i.id desc) = $9::int as last
@@ -154,7 +154,7 @@ where (o.fits or o.last) /* distributed: and d.lane = $lane */
 order by o.id desc
 
 -- name: walk_holds_of_entity
--- The same, by the index holds_by_entity.
+-- A span of an entity's holds, by the index holds_by_entity.
 select replace(o.id::text, '-', ''), o.fits, o.last
 from (
     select i.id, {fitting_hold} as fits, row_number() over (order by i.id) = $9::int as last
@@ -166,7 +166,7 @@ where o.fits or o.last
 order by o.id
 
 -- name: walk_holds_of_entity_back
--- The same, newest first.
+-- A span of an entity's holds, newest first.
 select replace(o.id::text, '-', ''), o.fits, o.last
 from (
     select i.id, {fitting_hold} as fits, row_number() over (order by i.id desc) = $9::int as last
@@ -178,7 +178,7 @@ where o.fits or o.last
 order by o.id desc
 
 -- name: walk_holds_of_account
--- The same, by the index holds_by_account.
+-- A span of an account's holds, by the index holds_by_account.
 select replace(o.id::text, '-', ''), o.fits, o.last
 from (
     select i.id, {fitting_hold} as fits, row_number() over (order by i.id) = $9::int as last
@@ -190,7 +190,7 @@ where o.fits or o.last
 order by o.id
 
 -- name: walk_holds_of_account_back
--- The same, newest first.
+-- A span of an account's holds, newest first.
 select replace(o.id::text, '-', ''), o.fits, o.last
 from (
     select i.id, {fitting_hold} as fits, row_number() over (order by i.id desc) = $9::int as last
@@ -202,7 +202,7 @@ where o.fits or o.last
 order by o.id desc
 
 -- name: walk_chosen_holds
--- The same of the ids that carry no time, by the index holds_chosen.
+-- A span of the holds whose ids carry no time, by the index holds_chosen.
 select replace(o.id::text, '-', ''), o.fits, o.last
 from (
     select i.id, {fitting_hold} as fits, row_number() over (order by i.id) = $9::int as last
@@ -215,7 +215,7 @@ where o.fits or o.last
 order by o.id
 
 -- name: walk_chosen_holds_back
--- The same, newest first.
+-- A span of the holds whose ids carry no time, in descending order.
 select replace(o.id::text, '-', ''), o.fits, o.last
 from (
     select i.id, {fitting_hold} as fits, row_number() over (order by i.id desc) = $9::int as last
@@ -445,7 +445,7 @@ where $7::bigint is null or j.before <= $7
 order by j.seq
 
 -- name: search_lane_back
--- The same, newest first.
+-- Entries in a range of a lane that may fit, newest first.
 select {entry}
 from (
     select o.*, sum(octet_length(o.body)) over (order by o.seq desc) - octet_length(o.body) as before
@@ -461,7 +461,7 @@ where $13::bigint is null or j.before <= $13
 order by j.seq desc
 
 -- name: search_subject_back
--- The same, newest first.
+-- One subject's entries in a range of a lane, newest first.
 select {entry}
 from (
     select o.*, sum(octet_length(o.body)) over (order by o.seq desc) - octet_length(o.body) as before
@@ -520,7 +520,7 @@ from (select o.id, octet_length(o.tenant) + octet_length(o.id) + coalesce(octet_
       order by o.id limit $4::int) m
 
 -- name: measure_holds
--- The same for its holds.
+-- A step of counting a tenant's holds in one lane.
 select count(*), coalesce(sum(m.size), 0)::bigint, max(replace(m.id::text, '-', '')),
        count(*) filter (where m.state in ('held', 'waiting'))
 from (select o.id, o.state, octet_length(o.tenant) + octet_length(o.legs) + octet_length(o.owner_hash) + 32 + coalesce(octet_length(o.entity), 0) + coalesce(octet_length(o.reason), 0)
@@ -531,7 +531,7 @@ from (select o.id, o.state, octet_length(o.tenant) + octet_length(o.legs) + octe
       order by o.id limit $4::int) m
 
 -- name: measure_operations
--- The same for its operations.
+-- A step of counting a tenant's operations in one lane.
 select count(*), coalesce(sum(m.size), 0)::bigint, max(m.id), 0::bigint
 from (select o.id, octet_length(o.tenant) + octet_length(o.id) + octet_length(o.fingerprint)
              + coalesce(octet_length(o.outcome), 16) + coalesce(octet_length(o.token), 0) as size
@@ -539,7 +539,7 @@ from (select o.id, octet_length(o.tenant) + octet_length(o.id) + octet_length(o.
       order by o.id limit $4::int) m
 
 -- name: measure_records
--- The same for its records, in the order of their kinds; the last one as JSON.
+-- A step of counting a tenant's records in one lane, in the order of their kinds; the last one as JSON.
 select count(*), coalesce(sum(m.size), 0)::bigint, array_to_json(max(array[m.kind, m.id]))::text, 0::bigint
 from (select o.kind, o.id, octet_length(o.tenant) + octet_length(o.kind) + octet_length(o.id) + octet_length(o.body) as size
       from holdkit.records o where o.lane = $1::int and o.tenant = $2::text and (o.kind, o.id) > ($3::text, $4::text)

@@ -21,7 +21,7 @@ delete from holdkit.unnumbered u where u.stamp < 0 /* distributed: and u.lane = 
 select null::int, null::bigint, null::bigint, null::text, null::text, null::int, null::bigint, false where false
 
 -- name: find_pool_users_of_nodes
--- The same on every node: a transaction may have entered through any of them, and locks the tables of shards on workers. Raises if a node
+-- Finds the users of pools on every node: a transaction may have entered through any of them, and locks the tables of shards on workers. Raises if a node
 -- does not answer.
 select n.nodeid || ':' || u.id
 from run_command_on_all_nodes($node$
