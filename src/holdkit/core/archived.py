@@ -11,7 +11,7 @@ from .reading import Query
 
 
 class FindArchived(Query[list[ArchivedLane]], frozen=True):
-    """How far each lane is archived, in order of lane; lanes of which nothing was archived are omitted. A follower shows a lane's
+    """Find the last archived entry of each lane, in order of lane; omit lanes without archived entries. A follower shows a lane's
     baseline only with this answer: rows of the baseline belong to exactly one."""
 
     shown: ClassVar[bool] = True
@@ -43,6 +43,6 @@ class FindKnownFiles(Query[dict[int, KnownFile]], frozen=True):
 
 
 class CheckBaselines(Query[list[Difference]], frozen=True):
-    """What is wrong with the rows of the baselines by themselves, as they are at one moment: at most so many differences."""
+    """Check the rows of the baselines by themselves, as they are at one moment; return at most `limit` differences."""
 
     limit: int = 10

@@ -1,14 +1,14 @@
-"""The baseline: the state of a lane after the entries that have left the journal, from which the entries that are kept go on.
+"""The baseline: the state of a lane after the entries that have left the journal, and before the entries that are kept.
 
 Theory of operation. An entry leaves the journal for an archive only together with its effect on the baseline: both are one transaction.
 So at any moment `baseline + kept entries` folds to the same state as all entries ever written. The rows of the baseline are what
 `fold` puts: pools, tallies, holds, records, and the fence floors of tenants. Each is the last state that an archived entry told of.
 
-*Holds* leave by themselves. Retention drops an ended hold of which nothing is consumed without an entry, so no entry ever removes it
+*Holds* leave by themselves. Retention drops an ended hold without consumed units and writes no entry, so no entry ever removes it
 here. Such a row may go once the hold is not stored any more and no kept entry tells of it: nothing can change it then. All other
 holds are removed by an entry (`hold.retired`) or are stored.
 
-Whoever reads from the beginning gets each row as an entry `journal.baseline`.
+A reader that starts at the beginning gets each row as an entry `journal.baseline`.
 """
 
 from __future__ import annotations
@@ -204,8 +204,8 @@ def decode_row(kind: str, body: str) -> Any:
 
 
 def known_files(rows: Iterable[tuple[str, str]]) -> dict[int, KnownFile]:
-    """What is known of files, by the number of their first entry, from the ids and bodies of rows. Those that were changed by hand and
-    cannot be read are left out: their checksums tell."""
+    """Decode the ids and bodies of rows to known files, by the number of their first entry. Leave out rows that were changed by hand
+    and cannot be read: the checksums of their files show the damage."""
     found: dict[int, KnownFile] = {}
     for id, body in rows:
         with suppress(ValueError):  # the base of `msgspec.DecodeError` too
@@ -214,22 +214,22 @@ def known_files(rows: Iterable[tuple[str, str]]) -> dict[int, KnownFile]:
 
 
 def file_key(first: int) -> RowKey:
-    """The key of what is known of a file, by the number of its first entry. Keys sort as numbers do."""
+    """Return the key of the row about a file, made from the number of the file's first entry. Keys sort as numbers do."""
     return (FILE, "", f"{first:020d}", "")
 
 
 def entry_key(seq: int) -> RowKey:
-    """The key of an archived entry that was rewritten. Keys sort as numbers do."""
+    """Return the key of an archived entry that was rewritten. Keys sort as numbers do."""
     return (ENTRY, "", f"{seq:020d}", "")
 
 
 def may_leave(hold: StoredHold) -> bool:
-    """Whether retention drops such a hold without an entry: it has ended, and nothing of it is held or consumed."""
+    """Return whether retention drops such a hold without an entry: it has ended, and nothing of it is held or consumed."""
     return not (hold.live or hold.open or hold.consumes)
 
 
 def hold_may_leave(body: str) -> bool:
-    """The same for a row's body."""
+    """Return whether retention drops the hold in a row's body without an entry."""
     return may_leave(_hold.decode(body))
 
 

@@ -1,7 +1,7 @@
 """Encodings: canonical JSON, fingerprints, owner hashes, hold ids, tickets.
 
-Everything here is a pure function. Fingerprints are blake2b-128 over msgspec's deterministic JSON of what the caller asks,
-without what the kernel minted, how long the caller would wait, and who asks and why: actor, reason, correlation id and trace.
+Everything here is a pure function. A fingerprint is blake2b-128 over msgspec's deterministic JSON of the caller's request. It leaves
+out what the kernel minted, the caller's waiting time, and the actor, reason, correlation id and trace.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _BESIDE_KEY: Final = {
 
 
 def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyCommand | None = None) -> str:
-    """32 hex digits that distinguish payloads under the same operation id. They are computed from `original` if a face made the
+    """Return 32 hex digits that distinguish payloads under one operation id. They are computed from `original` if a face made the
     command from it.
 
     If, and only if, the answer carries a token, they also distinguish one `client_id` from another.
@@ -78,7 +78,7 @@ def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyComman
 
 
 def group_fingerprint(commands: Sequence[AnyCommand], atomic: bool) -> str:
-    """The same for a whole group, whose commands already have their own fingerprints."""
+    """Return the fingerprint of a group, computed from the fingerprints that its commands already have."""
     hasher = hashlib.blake2b(b"all or none" if atomic else b"each", digest_size=16)
     for command in commands:  # piece by piece: hashing a long text at once releases the interpreter lock
         hasher.update(f"\n{command.op}\n{command.fingerprint}".encode())

@@ -36,7 +36,7 @@ class Action(StrEnum):
     """Its subject is a hold: the entry is erased with it."""
 
     def __new__(cls, value: str, *traits: str) -> Self:
-        """Make the member with this text, of which these traits are true."""
+        """Make the member with this text and these traits."""
         action = str.__new__(cls, value)
         action._value_ = value
         action.begins, action.grants = "begins" in traits, "grants" in traits

@@ -1,17 +1,17 @@
 """Erased names that must still be recognised: an account that used units when it was erased, and a claim that was taken.
 
 Theory of operation. Such a name is replaced by a keyed hash of it, under the secret of the database. A command that names an account
-or a claim is decided on both: on the name, and on what an erasure would have made of it. Nobody can come from the hash to the name,
-but whoever names the account or the claim again is recognised.
+or a claim is decided on both: on the name, and on what an erasure would have made of it. The hash does not reveal the name,
+but a command that names the account or the claim again is recognised.
 
 *Which names exist* is stored with the limits: `Limits.erased_accounts` and `Limits.erased_claims`. Every transaction compares their version
-behind its locks, so a transaction that knows of no erased names cannot follow one that has erased a name. As long as both are
-0, `names_of` gives None, and no command is decided otherwise than without erasure.
+behind its locks, so a transaction that knows of no erased names cannot follow one that has erased a name. While both are
+0, `names_of` returns None, and every command is decided as if there were no erasure.
 
 *Accounts* have numbered stubs. The sums of an account run through sealed entries, so the tallies of an account that is erased, used
 again and erased again cannot become one: each erasure of an account in use gives it the next stub, `erased:<hash>`,
 `erased:<hash>-1` and so on. What an account uses is the sum over the name and all stubs. The stubs of
-one account begin alike, so the sum is the same whether the name or a stub is given; but from a stub nobody comes to the name.
+one account begin alike, so the sum is the same whether the name or a stub is given. A stub does not reveal the name.
 
 *Claims* need one: a key is taken once at a time. The pool of a key that is taken gets the id `erased_claim` of its id; a pool
 that is not taken gets a random one. Both stay in the lane of the pool's entries: a lane has everything about a pool.

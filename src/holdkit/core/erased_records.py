@@ -3,11 +3,12 @@
 A record is a JSON document of a face, of the server or of the application. It tells of a person if it has the erased value, or the id
 of an erased hold, as one of its texts: also inside of a document that it has as a text, as a parked delivery has its event.
 
-What a saga, or a parked delivery, says at one time belongs to whom it names at another: such a record is concerned as a whole.
+A saga or a parked delivery is written several times, and each text belongs to every person that any of its texts names: such a record is
+concerned as a whole.
 
-A document is replaced as a whole, by `personal.ERASED_DOCUMENT`: what the rest of it means, only its owner knows. So a record that is *in
+A document is replaced as a whole, by `personal.ERASED_DOCUMENT`: only its owner knows what the rest of it means. So a record that is *in
 use* stays, with the entry that wrote it: one of the application, one of the server, a saga that has not ended. `Erased.in_use` lists
-them, for whoever can end or change them; afterwards the erasure is repeated. What such a record said earlier is replaced.
+these records. Their owner ends or changes them and then repeats the erasure. Earlier texts of such a record are replaced.
 """
 
 from __future__ import annotations
@@ -43,24 +44,24 @@ class ErasedRecords:
 
     @property
     def concerned(self) -> int:
-        """How many records concern the person as a whole, as far as that is known."""
+        """Count the records known so far to concern the person as a whole."""
         return len(self._concerned)
 
     def learn(self, record: Record) -> bool:
-        """Whether a record concerns the person as a whole, by what it says here or said before; remembers it."""
+        """Return whether a record concerns the person as a whole, by this text of it or an earlier one, and remember it."""
         if record.kind in KEPT_WHILE and self.tells(record):
             self._concerned.add(record.key)
         return record.key in self._concerned
 
     def tells(self, record: Record) -> bool:
-        """Whether a record tells of the person."""
+        """Return whether a record tells of the person."""
         return record.tenant == self._tenant and (record.key in self._concerned or self._document(record.body))
 
     def _document(self, text: str) -> bool:
         try:
             return self._names(msgspec.json.decode(text))
         except (msgspec.DecodeError, RecursionError):
-            return False  # not written by us: nobody can say what it means
+            return False  # not written by us: its meaning is unknown
 
     def _names(self, value: Any) -> bool:
         if isinstance(value, str):

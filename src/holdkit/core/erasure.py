@@ -1,4 +1,4 @@
-"""Erasure: what is replaced where somebody's data is erased, decided entry by entry and row by row. Pure; engines write the result.
+"""Erasure: decide which values of a person's data are replaced, entry by entry and row by row. Pure; engines write the result.
 
 Theory of operation. A `Selector` names a person's trace: an entity, an account, a claim or an actor, of one tenant. `Erasure` is
 shown the journal's entries and learns from them which *holds* are concerned (`learn`). These holds lose every personal field
@@ -13,10 +13,10 @@ account's other holds would be counted apart from it. `accounts` lists such name
 units when it is erased gets a name by which it is recognised (`core.erased_names`) instead of a random stub. Used again and erased
 again it gets another one: no sum in a sealed entry ever changes.
 
-*Claims.* The key of an erased hold goes with it, unless somebody else has the key now (`decide_pool`). The pool of a key is named by a hash
+*Claims.* The key of an erased hold goes with it, unless another hold has the key now (`decide_pool`). The pool of a key is named by a hash
 of it, so the pool gets another id too: one by which the claim is recognised, if it is taken, else a random one (`rename`). Where a refused
-command that is erased names the pool of a key that stays, or of one that nobody ever had, a random id takes its place there alone.
-With an erased key go the attempts to have it, held or refused, that were for nobody: nobody could find them by the key any more.
+command that is erased names the pool of a key that stays, or of one that no hold ever had, a random id takes its place there alone.
+With an erased key go the attempts to take it, held or refused, that named no entity: a search for the key could not find them any more.
 
 *Records* that name the value, or an erased hold, are documents that are replaced as a whole, or left: `core.erased_records`.
 
@@ -86,18 +86,18 @@ class Erasure:
     # What is concerned
 
     def learn(self, entry: Entry) -> bool:
-        """Whether the entry shows that its hold is concerned; remembers it."""
+        """Return whether the entry is the first to show that its hold is concerned, and remember it."""
         if entry.subject in self.holds or not self.concerns(entry):
             return False
         self.holds[entry.subject] = None
         return True
 
     def concerns(self, entry: Entry) -> bool:
-        """Whether the entry shows that its hold is concerned."""
+        """Return whether the entry shows that its hold is concerned."""
         return entry.tenant == self.selector.tenant and self._marks(entry)
 
     def learn_hold(self, hold: StoredHold) -> bool:
-        """The same for a stored hold."""
+        """Return whether a stored hold is the first to show that it is concerned, and remember it."""
         return self.learn(entry_of_hold(hold))
 
     def _marks(self, entry: Entry) -> bool:
@@ -114,7 +114,7 @@ class Erasure:
         return said is not None and said.entity in (value, self.stub)  # the stub: of a run that was interrupted
 
     def learn_birth(self, hold: StoredHold) -> None:
-        """The hold as it was placed, or as it is stored: who placed it is erased with it."""
+        """Remember who placed an erased hold, given as it was placed or as it is stored: that actor is erased with it."""
         if hold.id in self.holds and self.holds[hold.id] is None:
             self.holds[hold.id] = hold.actor
         for leg in hold.legs if hold.id in self.holds and hold.held_at is not None else ():
@@ -122,31 +122,32 @@ class Erasure:
                 self.beside.setdefault((leg.pool, hold.held_at), set()).add(hold.actor)  # type: ignore[arg-type]
 
     def is_beside(self, entry: Entry) -> bool:
-        """Whether an entry about a pool is of a command that has placed an erased hold: who asked, and why, is erased there too."""
+        """Return whether an entry about a pool comes from the command that placed an erased hold: its actor and reason are erased too."""
         return entry.action.beside and entry.actor in self.beside.get((entry.subject, entry.slot), ())
 
     def undecided_pools(self, hold: StoredHold) -> list[str]:
-        """The pools of claims that an erased hold has or had, and of which `decide_pool` is to be asked."""
+        """Return the pools of claims that an erased hold has or had and that `decide_pool` has not decided yet."""
         named = [leg.pool for leg in hold.legs if is_claim(leg.pool) and leg.pool not in self.pools]
         return named if hold.id in self.holds else []
 
     def decide_pool(self, id: str, pool: Pool | None) -> None:
-        """Whether the key of an erased hold's claim goes too, given its pool as it is now."""
+        """Decide whether the key of an erased hold's claim goes too, given its pool as it is now."""
         other = (
             pool is not None and pool.holder not in self.holds and pool.entity not in (self.selector.value, self.stub)
         )
         self.pools[id] = not (other and pool is not None and (pool.held or pool.consumed))
 
     def gone(self) -> list[str]:
-        """The pools of claims whose keys are erased."""
+        """Return the pools of claims whose keys are erased."""
         return [id for id, gone in self.pools.items() if gone]
 
     def keys(self) -> list[str]:
-        """The same, and what they are called if they were erased before: whoever asked in vain since then named that."""
+        """Return the pools of claims whose keys are erased, and their ids of an earlier erasure: commands refused since then name
+        those."""
         return [*self.gone(), *map(self.new.taken_id, self.gone())]
 
     def learn_attempts(self, entries: Iterable[Entry]) -> list[str]:
-        """Holds that had an erased key and were never for anybody, by all entries that name such keys; those not known before."""
+        """Find the holds that had an erased key and never an entity, from all entries that name such keys; return the new ones."""
         had, owned = set[str](), set[str]()
         for entry in entries:
             said = entry.hold or entry.change
@@ -201,7 +202,7 @@ class Erasure:
         return value
 
     def _asked(self, refused: RefusedCommand) -> bool:
-        """Whether a refused command was about whom or what is selected: it loses what an erased hold loses."""
+        """Return whether a refused command was for the selected entity, account or claim: it loses what an erased hold loses."""
         by, those, pools = self.selector.by, (self.selector.value, self.stub), [leg.pool for leg in refused.legs]
         keys = [id for id in pools if self.pools.get(id) or (is_erased_claim(id) and id in self.keys())]
         if keys and (by == "claim" or refused.entity is None):
@@ -215,14 +216,14 @@ class Erasure:
         return entry.action is Action.POOL_RETURNED and (self.pools.get(entry.subject) or named)
 
     def _placed(self, entry: Entry, actor: str) -> bool:
-        if entry.subject not in self.holds:  # whoever asked, in vain or for a pool
+        if entry.subject not in self.holds:  # an entry of a refused command, or about a pool
             return actor != "system"
         placed = self.holds[entry.subject] if entry.hold is None else entry.hold.actor
         return actor in (placed, self.holds[entry.subject]) and actor != "system"
 
     def _erases_account(self, entry: Entry, path: Path, account: str, mine: bool) -> bool:
-        """Whether the name of an account goes. With an account goes its own name alone: a hold may be, or have been, another's.
-        With a hold that is erased in another way go the names by which no pool counts it; the others are told."""
+        """Return whether the name of an account is erased. An erasure by account erases that name alone: the hold may be, or have
+        been, another account's. Any other erasure of a hold erases the names by which no pool counts it; `accounts` gets the rest."""
         if self.selector.by == "account":
             return account == self.selector.value
         said = entry.hold or entry.change

@@ -41,7 +41,7 @@ Personal: TypeAlias = Annotated[T, Fact.PERSONAL]
 
 
 def fields_that(fact: Fact, kind: type[Struct]) -> tuple[str, ...]:
-    """Return the names of the fields of which this is true, in order."""
+    """Return the names of the fields that have this fact, in order."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple(name for name in kind.__struct_fields__ if fact in getattr(hints[name], "__metadata__", ()))
 

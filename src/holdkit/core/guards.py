@@ -8,7 +8,7 @@ states that the guard admits. Whatever does not pass is not refused: it is decid
 *Which commands* (`guardable`): PlaceHold of one leg on an existing pool, for no account, by ttl or without a deadline; ConfirmHold
 and ReleaseHold of all that is held, by the owner; each in a group of its own, checked under the limits in force.
 
-*The guard on a pool*: it exists; it has no label, window, limit per account, children, and nobody waits in its line; it is neither on
+*The guard on a pool*: it exists; it has no label, window, limit per account, children or waiters; it is neither on
 demand, nor archived, nor over; its line is strict; the limits are those that the commands were checked under; no leg is due on it, or each
 due leg is returned first, as `catch_up` would.
 

@@ -1,5 +1,5 @@
-"""Names that are hashes: of claims, which anybody can compute; and keyed ones, under a secret of the database. Without the secret nobody
-can try names until one fits. The secret is stored beside the journal, never in it. Pure functions."""
+"""Names that are hashes. Those of claims can be computed by anyone; keyed ones need a secret of the database, which prevents trying
+names until one fits. The secret is stored beside the journal, never in it. Pure functions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def label_of(pool: str, name: str) -> str | None:
 
 
 def claim_id(key: str) -> str:
-    """128 bits of a claim key's hash: always the same for the same key."""
+    """Return the pool id of a claim key: 128 bits of its hash, so one key always has one id."""
     return CLAIM + hashlib.blake2b(key.encode(), digest_size=16, person=b"holdkit.claim").hexdigest()
 
 

@@ -41,7 +41,7 @@ def lane_of_hold(hold_id: str, lanes: int) -> int:
 
 
 def in_lane(hold_id: str, lane: int, lanes: int) -> str:
-    """A minted id, moved into a lane: its low 16 bits are replaced, as far as the lane determines them."""
+    """Move a minted id into a lane: replace the part of its low 16 bits that the lane determines."""
     if lanes == 1:
         return hold_id
     low = int(hold_id[-4:], 16) % (MAX_LANES // lanes) * lanes + lane

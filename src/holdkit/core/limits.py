@@ -112,7 +112,7 @@ def check_change(command: ChangeLimits, _limits: Limits, faces: bool) -> None:
 
 
 def in_force(created: Limits, record: Record | None) -> Limits:
-    """The current limits: those with which the data was created, and the changes since."""
+    """Return the current limits: those with which the data was created, and the changes since."""
     if record is None:
         return structs.replace(created, version=0, past=())
     changed = changed_of(record)
@@ -121,7 +121,7 @@ def in_force(created: Limits, record: Record | None) -> Limits:
 
 
 def journaled(created: Limits, record: Record | None) -> Limits:
-    """The same for a journal that may be damaged: an unreadable record changes nothing."""
+    """Return the current limits by a journal that may be damaged: an unreadable record changes nothing."""
     try:
         return in_force(created, record)
     except msgspec.DecodeError:

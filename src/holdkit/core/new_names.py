@@ -81,15 +81,15 @@ class NewNames:
     # Claims
 
     def taken_id(self, pool: str) -> str:
-        """The id of a claim's pool if the claim is taken when it is erased."""
+        """Return the id of a claim's pool if the claim is taken when it is erased."""
         return erased_claim(self.stored.secret, self._tenant, pool, self.stored.lanes)
 
     def random_id(self, pool: str) -> str:
-        """The id that takes the place of a claim's pool where the claim need not be recognised; the same throughout one run."""
+        """Return the id that replaces a claim's pool where the claim need not be recognised; it is stable throughout one run."""
         return erased_claim(self._nonce, self._tenant, pool, self.stored.lanes)
 
     def remove(self, pool: str) -> None:
-        """Remove the pool of a claim that nobody has: under another id it would be no use. Not within a transaction."""
+        """Remove the pool of a claim that is not taken: under another id it would be useless. Not within a transaction."""
         assert self._remove is not None, "only whoever can remove pools may have any"
         self._remove(pool)
 
@@ -98,17 +98,17 @@ class NewNames:
         self.ids[pool] = self.taken_id(pool) if taken else self.random_id(pool)
 
     def entry(self, entry: Entry, stub: str) -> Entry:
-        """The entry with the ids that pools have got, and without their keys; the same object if it names none of them."""
+        """Return the entry with the pools' new ids and without their keys; the same object if it names none of them."""
         return rewritten(entry, lambda path, value: self._value(entry, path, value, stub))
 
     def hold(self, hold: StoredHold, stub: str) -> StoredHold:
-        """The same of a stored hold."""
+        """Return a stored hold with the pools' new ids and without their keys."""
         after = self.entry(entry_of_hold(hold), stub).hold
         assert after is not None
         return after
 
     def pool(self, pool: Pool, stub: str) -> Pool:
-        """The same of a stored pool."""
+        """Return a stored pool with its new id and without its key."""
         return self.entry(entry_of_pool(pool), stub).effects[0].pool
 
     def _value(self, entry: Entry, path: Path, value: str, stub: str) -> str:
@@ -125,21 +125,21 @@ class NewNames:
 
 
 def is_taken(pool: Pool | None) -> bool:
-    """Whether somebody has a claim, given its pool: then it must still be recognised."""
+    """Return whether a claim is taken, given its pool: then it must still be recognised."""
     return pool is not None and bool(pool.held or pool.consumed)
 
 
 def rewritten(entry: Entry, value_of: See) -> Entry:
-    """The entry with what this function gives for each of its personal fields; the same object if nothing changes."""
+    """Replace each personal field of an entry by what `value_of` returns for it; return the same object if nothing changes."""
     values = {path: value for path, was in fields(entry).items() if (value := value_of(path, was)) != was}
     return rewrite(entry, values) if values else entry
 
 
 def entry_of_hold(hold: StoredHold) -> Entry:
-    """An entry that would write this row."""
+    """Return an entry that would write the row of a hold."""
     return Entry(0, Action.HOLD_HELD, hold.id, hold.tenant, hold=hold, actor=hold.actor)
 
 
 def entry_of_pool(pool: Pool) -> Entry:
-    """The same for a pool."""
+    """Return an entry that would write the row of a pool."""
     return Entry(pool.slot, Action.POOL_REPAIRED, pool.id, pool.tenant, (Effect(pool),))

@@ -17,8 +17,8 @@ _ENDED = {
 
 
 def retired(hold: StoredHold, limits: Limits, now: Slot) -> bool:
-    """Whether the hold's last change is so long ago that no reader sees it, pruned or not. A hold whose units are consumed
-    is visible until it is dropped, whatever its age."""
+    """Return whether the hold's last change is older than the retention, so that no reader sees it, pruned or not. A hold whose
+    units are consumed is visible until it is dropped, whatever its age."""
     since = hold.deadline if hold.live and hold.due(now) else hold.changed_at
     return since is not None and since <= retired_until(limits, now) and not hold.consumes
 

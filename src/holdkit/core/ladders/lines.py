@@ -4,19 +4,19 @@ Theory of operation. A waiter is a hold in state `waiting`: it has a number in t
 the waiters and remembers the last number, so the pool's lock guards its line too.
 
 *Offers.* Before and after every command that touches the pool, `feed` offers what is available, in the order of the numbers, until
-somebody does not fit. So nobody waits for units that are free, except until the next transaction that touches the pool: there is
+a waiter does not fit. So a waiter gets free units in the next transaction that touches the pool at the latest: there is
 always one, because the sweep touches every pool whose line could be fed. Inside an atomic group nothing is offered, so that the group
 can be undone; the line is fed before and after it. A caller's own transaction offers nothing, because an offer could end before that
 commits.
 
-*Nobody overtakes.* As long as anybody waits who asks for no more than the total, every other command that would take units of the pool
+*No overtaking.* While a waiter asks for no more than the total, every other command that would take units of the pool
 is refused with `line_ahead`, whether or not its line has been fed.
 
 *Bounds.* A transaction makes at most `max_offers` offers for each tenant, so that one with a long line does not delay the offers of
 others, and at most `TENANTS` times as many in all. A group whose pools have more to offer is put off until they are fed; what a
 command leaves to be fed is reported in `View.unfed`, and the kernel sends a `FeedLine` for it at once.
 
-*Wake-ups.* `served` names those who wait no longer after a batch, so that nobody else has to be woken.
+*Wake-ups.* `served` names the holds that wait no longer after a batch, so that only their callers are woken.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ TENANTS: Final = 4
 
 
 def join_line(view: View, command: JoinLine, now: Slot) -> Outcome:
-    """Take a place in the line; if units are available and nobody waits, they are offered at once."""
+    """Take a place in the line; if units are available and the line is empty, offer them at once."""
     assert command.ttl_slots is not None
     assert command.offer_slots is not None
     return enter(view, command, command.ttl_slots, command.offer_slots, now)
 
 
 def enter(view: View, command: JoinLine | PlaceHold, wait: Slot, offer_ttl: Slot, now: Slot) -> Outcome:
-    """The rungs of joining, and the new place at the end of the line."""
+    """Check the rungs of joining and add a place at the end of the line."""
     assert command.id is not None
     assert command.token is not None
     leg = command.legs[0]
@@ -117,7 +117,7 @@ def _refused(view: View, command: JoinLine | PlaceHold, pool: Pool, now: Slot) -
 
 
 def _in_vain(pool: Pool, quantity: int) -> Refusal:
-    """Why somebody who asks for this much does not get it now."""
+    """Return why a caller that asks for this quantity does not get it now."""
     if quantity > pool.available:
         short = Shortfall(pool.id, quantity, pool.available, pool.total)
         return Refusal(Reason.INSUFFICIENT_CAPACITY, pool.id, (short,))
@@ -153,7 +153,7 @@ def _feed(view: View, key: Key, now: Slot) -> None:
         assert pool is not None
         quantity = hold.legs[0].quantity
         if quantity > pool.total or hold.due(now):
-            continue  # its time is over, or the total was lowered below what it asks for: it blocks nobody
+            continue  # its time is over, or the total was lowered below what it asks for: it blocks no other waiter
         if quantity > pool.available:
             skipped += 1
             if pool.line == "strict" or skipped == SKIPPED:
@@ -227,7 +227,7 @@ def feed_line(view: View, command: FeedLine, now: Slot) -> Outcome:
 
 
 def leave(view: View, command: ReleaseHold | LeaveLine, hold: StoredHold, now: Slot) -> Outcome:
-    """The waiter gives up its place: all of it, since it has no units of which to release some."""
+    """End a waiter's place as a whole; refuse a quantity, because a waiter has no units to release in part."""
     if isinstance(command, ReleaseHold) and command.quantity is not None:
         return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=0)
     view.grown[1] -= 1

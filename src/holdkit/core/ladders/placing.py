@@ -166,7 +166,7 @@ def shut_to(leg: Leg, pool: Pool, now: Slot) -> Refusal | None:
 
 
 def fell_short(levels: tuple[Leg, ...], pools: list[Pool]) -> Refusal | None:
-    """Every pool of which more is asked than is available."""
+    """Return a refusal that names every pool with fewer units available than the command asks for."""
     shortfalls = [
         Shortfall(
             pool.id,

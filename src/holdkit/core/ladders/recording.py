@@ -40,7 +40,7 @@ def moved(
 
 
 def counted(view: View, effect: Effect, account: str | None, used: int, *, loose: int = 0) -> Effect:
-    """The same effect with the account's tally on this pool changed too."""
+    """Return the effect, which also changes the account's tally on this pool."""
     pool = effect.pool
     if tallied(pool.id, account) is None or not (used or loose):
         return effect

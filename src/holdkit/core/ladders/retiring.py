@@ -94,7 +94,7 @@ def retire(view: View, hold: StoredHold, now: Slot) -> None:
 
 
 def _loosened(view: View, pool: Pool, account: str | None, now: Slot, units: int) -> Effect:
-    """Units become loose: the account's, or nobody's."""
+    """Make units loose: in the account's tally, or on the pool if it counts no account."""
     if tallied(pool.id, account) is None:
         return moved(pool, now, loose=units)
     return counted(view, moved(pool, now), account, 0, loose=units)
