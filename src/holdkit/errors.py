@@ -202,7 +202,7 @@ class Refused(HoldkitError):
 
 
 class Unavailable(Refused):
-    """Somebody else has what was requested, or it is not for sale: a shop says so and offers something else."""
+    """Another caller has what was requested, or it is not for sale: a shop says so and offers something else."""
 
 
 class InsufficientCapacity(Unavailable):
@@ -397,7 +397,7 @@ class HoldExists(AlreadyExists):
 
 
 class TableFull(Refused):
-    """A limit of the engine is reached. Some of what is stored must end first."""
+    """A limit of the engine is reached. Some stored pools, holds or operations must end first."""
 
 
 class PoolTableFull(TableFull):
@@ -439,7 +439,7 @@ class AccountRequired(Refused):
 
 
 class PoolInUse(Refused):
-    """The pool has `in_use` units held or consumed, or somebody waits in its line, or there are pools below it: it cannot be removed."""
+    """The pool cannot be removed: it has `in_use` units held or consumed, waiters in its line, or pools below it."""
 
     reason = "pool_in_use"
     title = "This is still in use"

@@ -1,5 +1,5 @@
-"""What a hold has on each pool beside its legs: units on the pools above, rows in the index of what is outstanding, and what its
-account uses."""
+"""What a hold adds to each pool besides its legs: units on the pools above, rows in the index of outstanding legs, and the usage of
+its account."""
 
 from __future__ import annotations
 

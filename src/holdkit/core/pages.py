@@ -1,4 +1,4 @@
-"""Pages of rows: they end at a number of rows, and at about so many bytes."""
+"""Pages of rows: they end at a number of rows, and at about a number of bytes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Page(list[T]):
 
 
 def page_of(rows: Iterable[T], size: Callable[[T], int], limit: int | None, max_bytes: int | None = None) -> Page[T]:
-    """The first of these rows: at most `limit`, and as many as are together not larger than `max_bytes`, but one in any case. Takes
-    no more of them than that, and one that does not fit."""
+    """Return the first rows: at most `limit` of them and at most `max_bytes` together, but always one if there is one. Take no row
+    from `rows` beyond the page, except the first that does not fit."""
     page: Page[T] = Page()
     for row in rows:
         if max_bytes is not None:
@@ -41,7 +41,7 @@ def page_of(rows: Iterable[T], size: Callable[[T], int], limit: int | None, max_
             page.more = True
             break
     if max_bytes is not None and page.size > max_bytes:
-        page.more = True  # one row, too large by itself: whoever read it may have left out those that follow
+        page.more = True  # one row, too large by itself: its reader may have left out those that follow
     return page
 
 
@@ -85,7 +85,7 @@ def disjoint(prefixes: Iterable[str]) -> tuple[str, ...]:
 
 
 def ranges_behind(after: str, prefixes: Iterable[str]) -> list[tuple[str, str | None]]:
-    """The texts behind `after` that begin with one of these prefixes, of which there is at least one, as ranges in order: from a first
-    text, which may be `after` itself, up to a text that is not among them."""
+    """Return the texts behind `after` that begin with one of these prefixes, as ranges in order. A range begins with its first text,
+    which may be `after` itself, and ends before a text that is outside it. There must be at least one prefix."""
     found = [(max(after, prefix), beyond(prefix)) for prefix in disjoint(prefixes)]
     return [(lower, upper) for lower, upper in found if upper is None or lower < upper]

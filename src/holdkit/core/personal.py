@@ -7,7 +7,7 @@ What counts: the actor, entity, account and metadata; the reason, which people w
 pools for (a claim's key, an item's id: labels, and every id that begins with `~`, because it is made from such a name); the
 bodies of records, except the limits; and the last operation of a hold, which begins with a hash of what its caller sent. A
 hold's id, a plain pool's id, a client's id, an operation id and a correlation id do not count: the documentation tells
-callers to put nobody's name into them.
+callers to put no person's name into them.
 
 A field that is there stays there: erasure replaces its value, and never removes it. So the entry without them, the
 first half of `split`, is the same before and after.
@@ -43,8 +43,8 @@ ERASED_DOCUMENT: Final = '{"erased":true}'
 
 
 def kind_of(path: Path) -> str:
-    """The last part of a path: `actor`, `reason`, `entity`, `account`, `metadata`, `label`, `pool`, `subject`, `body`, `last_op`; of
-    what a field was before a change, the field."""
+    """Return the last part of a path: `actor`, `reason`, `entity`, `account`, `metadata`, `label`, `pool`, `subject`, `body` or
+    `last_op`. A value from before a change has the kind of its field."""
     return path.rpartition(".")[2].removeprefix("was_")
 
 
@@ -65,13 +65,13 @@ def split(entry: Entry) -> tuple[Entry, dict[Path, str]]:
 
 
 def entry_digest(entry: Entry) -> str:
-    """What cursors know an entry by: a short digest of what an erasure leaves as it is. So a follower that stands at an entry goes
-    on when the entry is erased."""
+    """Return the short digest by which cursors recognise an entry. It covers only what an erasure leaves as it is, so a follower
+    continues behind an erased entry."""
     return digest(encode_entry(split(entry)[0]))
 
 
 def text_digest(text: str) -> str:
-    """The same of an entry's text."""
+    """Return the `entry_digest` of an entry's text."""
     return entry_digest(decode_entry(text))
 
 

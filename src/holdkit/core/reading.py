@@ -148,8 +148,8 @@ class ReadClock(Query[Slot], frozen=True):
 
 
 class ReadGeneration(Query[str], frozen=True):
-    """The generation of the journal: an opaque word that a promotion, a restore or an import changes, as far as the engine
-    can tell. While it stays the same, so does every entry; once it changes, entries that were shown before may be gone."""
+    """Read the generation of the journal: an opaque word that changes with each promotion, restore or import that the engine can
+    detect. While it stays the same, so does every entry; once it changes, entries that were shown before may be missing."""
 
 
 class JournalRow(Struct, frozen=True, gc=False):
@@ -163,7 +163,7 @@ class JournalRow(Struct, frozen=True, gc=False):
 
 
 def row_bytes(row: JournalRow) -> int:
-    """About the bytes of an entry, as a document: it spells out what its text leaves out."""
+    """Estimate the bytes of an entry as a document, which spells out what the stored text leaves out."""
     return text_bytes(row.text) * 3 // 2
 
 
@@ -173,8 +173,8 @@ def entry_of(row: JournalRow) -> Entry:
 
 
 class ReadJournal(Query[Page[JournalRow]], frozen=True):
-    """Entries after a position, of one tenant, or of all if `tenant` is None; at most `limit`, and fewer only at the end or where
-    the page has its `max_bytes`. Entries that are archived are passed over: the reader compares with `FindArchived`.
+    """Read entries after a position, of one tenant, or of all if `tenant` is None; at most `limit`, and fewer only at the end or
+    where the page has its `max_bytes`. Skip archived entries: the reader compares with `FindArchived`.
 
     `after` has the last number seen in each lane (none: from its beginning). The answer continues each lane in order and
     without gaps; the engine may interleave lanes in any way that starves none.
@@ -188,7 +188,7 @@ class ReadJournal(Query[Page[JournalRow]], frozen=True):
 
 
 class ReadPoolHistory(Query[Page[JournalRow]], frozen=True):
-    """The same for the entries that touched one pool, which are all in its lane. An engine that has dropped the first of
+    """Read the entries after a position that touched one pool; all are in its lane. An engine that has dropped the first of
     them begins with the pool as it was before those that it keeps."""
 
     tenant: str
@@ -235,7 +235,7 @@ class Survey(Struct, frozen=True):
     entries: int
     """In the journal, all lanes together, without what is archived."""
     oldest_due: Slot | None
-    """The earliest deadline that has passed with units not yet returned: how far the sweep lags behind."""
+    """The earliest deadline that has passed with units not yet returned: it shows the lag of the sweep."""
     now: Slot
     """The engine's own clock."""
     latest: Slot | None

@@ -2,18 +2,18 @@
 
 Theory of operation. A *run* is the entries `first` to `last` of one lane. Its *seal* has a digest over the digest of the seal before it,
 the lane, the generation, the two numbers, the slot of sealing, and a digest of each entry in order. So the digest of a lane's last seal
-depends on every entry before it: whoever changes, moves, adds or removes a sealed entry must compute all later seals anew, and whoever
-has kept one later digest (a signature, an anchor) notices that too.
+depends on every entry before it. To change, move, add or remove a sealed entry unnoticed, all later seals must be computed anew; a kept
+later digest (a signature, an anchor) reveals that too.
 
 *Personal fields.* A digest of an entry with a short value in it, such as an account's name, would let anyone find that value by trying,
 even when it has been erased from the entry. So the digest covers the entry without its personal fields (`personal.split`), and for each
-of them a *commitment*: a hash of a salt and the value. Salts are stored with the seal, not with the entry, and nobody knows them before
-the run is sealed: the path of a call costs nothing. One random salt per run is enough; from it follows one for each entry, and from that
+of them a *commitment*: a hash of a salt and the value. Salts are stored with the seal, not with the entry, and are drawn when the run is
+sealed: the path of a call costs nothing. One random salt per run is enough; from it follows one for each entry, and from that
 one for each field.
 
 *Erasure* (`erased`) replaces the salts of what it erases by commitments. The run's salt, from which they could be computed, goes too: the
-salts of the other entries, and of the entry's other fields, take its place. The digest stays the same, because the commitments do. What
-an erased value is replaced by is no longer covered: it must look like a stub, and nothing more can be said about it.
+salts of the other entries, and of the entry's other fields, take its place. The digest stays the same, because the commitments do. The
+seal no longer covers the replacement of an erased value: verification can only check that it looks like a stub.
 
 *Stability.* The digest is that of a canonical text, with the names of fields in order and defaults left out. A release that renames a
 field of an entry, or changes a default, must number its format anew (`FORMAT`).
@@ -164,7 +164,7 @@ def _commitments(seq: int, values: Mapping[Path, str], salts: Salts) -> list[tup
 
 
 def _entry_salt(seq: int, salts: Salts) -> str | None:
-    """The salt of an entry of which nothing is erased."""
+    """Return the salt of an entry without erased fields."""
     if salts.run is None:
         return salts.entries.get(seq)
     return hashlib.sha256(f"{salts.run}/{seq}".encode()).hexdigest()[:32]

@@ -41,7 +41,7 @@ def placed_at(hold: StoredHold) -> Slot:
 
 
 def fits_hold(hold: StoredHold, query: ListHolds) -> bool:
-    """Whether a hold, as it shows, is one that the query asks for."""
+    """Return whether a hold, as readers see it now, is one that the query asks for."""
     return (
         (query.state is None or hold.state is query.state)
         and (query.entity is None or hold.entity == query.entity)
@@ -106,7 +106,7 @@ class Walked(NamedTuple):
 
 
 def joined(walks: Iterable[Walked], *, newest_first: bool) -> Walked:
-    """Several walks as one. It has come only as far as the slowest of them, and what others found beyond that is left for later."""
+    """Join walks to one, which ends where the slowest of them ended. Leave ids beyond that end to a later walk."""
     parts = list(walks)
     ends = [walk.end for walk in parts if walk.end is not None]
     end = None if not ends else max(ends) if newest_first else min(ends)
@@ -133,13 +133,13 @@ class FoundEntries(Struct, frozen=True):
 
 
 class SearchJournal(Query[FoundEntries], frozen=True):
-    """Entries that fit, of one tenant, or of all if `tenant` is None: newest first, or oldest first. Within each lane they are in
-    order; lanes are merged by time as far as this query has looked at them."""
+    """Find the entries that fit, of one tenant, or of all if `tenant` is None: newest first, or oldest first. Each lane is in order;
+    the parts of the lanes that this query has read are merged by time."""
 
     tenant: str | None
     start: Mapping[int, int] | None = None
-    """`reached` of the page before; None: from the end, or from the beginning. Of a lane that is missing nothing is left or, oldest
-    first, all."""
+    """`reached` of the page before; None: from the end, or from the beginning. A lane that is missing has no entries left or, oldest
+    first, has all of them left."""
     newest_first: bool = True
     action: Action | None = None
     subject: str | None = None
@@ -162,7 +162,7 @@ def fits_entry(entry: Entry, query: SearchJournal) -> bool:
 
 
 class ListLine(Query[Page[StoredHold]], frozen=True):
-    """Those who wait in a pool's line, in order of their numbers, behind a given one, as far as their time is not over."""
+    """List the holds that wait in a pool's line behind the number `after`, in order of their numbers. Skip holds whose time is over."""
 
     key: Key
     after: int = 0

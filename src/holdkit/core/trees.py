@@ -38,8 +38,8 @@ def parent_of(pool: str) -> str | None:
 
 
 def directly_below(prefix: str, pools: Sequence[Pool], start: str) -> tuple[list[Pool], str]:
-    """Of these pools, in order of id, those directly below the pool that the prefix belongs to, up to the first that is deeper; and the id
-    behind which the search goes on: behind everything that is below the same child."""
+    """Return the pools directly below the pool of this prefix, up to the first deeper one, and the id behind which to continue the
+    search: behind everything below the same child. `pools` are in order of id."""
     found: list[Pool] = []
     for pool in pools:
         child, deeper, _ = pool.id[len(prefix) :].partition(SEPARATOR)

@@ -1,4 +1,4 @@
-"""The view of a batch: what was loaded, and an overlay of what changed.
+"""The view of a batch: the loaded state, and an overlay of its changes.
 
 Engines fill `base` (pools, holds, operations and records by key, due legs by pool), the core reads and writes through the
 overlay, and the engine then writes back `changed` and `entries`, or drops the whole view.
@@ -206,13 +206,13 @@ class View:
                 yield hold
 
     def _waiter(self, pool: Key, place: Place) -> StoredHold | None:
-        """Who waits at a place: nobody if its hold has left, even if another hold of the same id waits in this line or another."""
+        """Return the hold that waits at a place; None if it has left, even if another hold of this id waits in this line or another."""
         hold = self.holds.get((pool[0], place[1]))
         waits = hold is not None and hold.state is WAITING and hold.legs[0].pool == pool[1] and hold.number == place[0]
         return hold if waits else None
 
     def more_wait(self, pool: Key) -> bool:
-        """Whether others wait behind those whom `waiters` gives."""
+        """Return whether more holds wait behind those that `waiters` gives."""
         return self._front(pool)[1]
 
     def drop_hold(self, key: Key) -> None:

@@ -1,9 +1,9 @@
-"""What a follower is shown, read durably; the baseline of a lane whose first entries are archived, page by page; and cursors that stand
-in what is archived.
+"""The pages that a follower gets, read durably; the baseline of a lane whose first entries are archived, page by page; and cursors that
+stand at archived entries.
 
-A reader that begins at the very beginning is given the baseline of every lane that is archived. From its first entry on its cursor names
-all of these lanes, those whose baseline is still to be read too. So a lane that a cursor does not name is one whose beginning its reader
-has not read: if entries of that lane were archived since, the reader has missed them, and is told (`CursorLost`).
+A reader that begins at the very beginning gets the baseline of every archived lane. From its first entry on its cursor names
+all of these lanes, those whose baseline is still to be read too. So if a cursor does not name a lane, its reader has not read the lane's
+beginning: if entries of that lane were archived since, the reader has missed them, and gets `CursorLost`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Blocking calls: `hold(..., wait=...)` and `lease(..., wait=...)` wait in line until they have their units.
 
-Theory of operation. The call places one hold that may wait: it is held at once if the units are free and nobody waits, else it
+Theory of operation. The call places one hold that may wait: it is held at once if the units are free and the line is empty, else it
 joins the line, behind all others, whatever process, thread or task they are in. From then on the hold is the call's place in line,
 and ends unless the call keeps it alive:
 
@@ -10,13 +10,13 @@ and ends unless the call keeps it alive:
     served after `OFFER`.
  3. When its time is over, the call leaves the line; unless units were offered by then, which it takes. The engine decides that in one
     transaction, and answers with the refusal. It is recorded under the operation id that placed the hold, so that a retry gets it
-    again. Before that, a retry with the same operation id finds the hold of the first attempt, and goes on waiting for it.
+    again. Before that, a retry with the same operation id finds the hold of the first attempt, and waits for it.
  4. A call that is cancelled or interrupted releases its hold before it raises, whether it waits or was offered units.
  5. A place that was lost, because this process was suspended or the store was away for longer than it stands, is taken anew at the
     end of the line, while there is time. A call with an operation id or a hold id of its own cannot do that, and is refused.
 
 Durations are measured on this machine's monotonic clock; when a place or an offer ends is the store's to decide. While the store fails,
-the call goes on waiting: only a refusal, the end of its time, or the end of its kernel ends it.
+the call keeps waiting: only a refusal, the end of its time, or the end of its kernel ends it.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ class AsyncLineWaiter(Protocol):
     """Tells a blocked call what becomes of its hold."""
 
     async def wait(self, seconds: float) -> StoredHold | None:
-        """The hold, when it waits no longer, or after so many seconds; None: it is gone."""
+        """Return the hold when it waits no longer, or after this time; None if the hold no longer exists."""
 
     def wake(self) -> None:
         """End its wait; from any thread."""
 
     async def leave(self) -> None:
-        """The call is blocked no longer."""
+        """Stop watching: the call is blocked no longer."""
 
 
 class WaitGivenUp(HoldkitError):
-    """Somebody has told the call to stop waiting; it holds nothing."""
+    """Another thread stopped the waiting call; it holds nothing."""
 
 
 def waiting_time(wait: Ttl | None, call: Any) -> float:
@@ -146,7 +146,7 @@ class AsyncBlockingCall:
         try:
             return await self._stand(row)
         except GeneratorExit:  # async-only
-            raise  # nobody runs this call any more: its place ends by itself  # async-only
+            raise  # nothing runs this call any more: its place ends by itself  # async-only
         except BaseException:
             await self._abandon()
             raise
@@ -228,8 +228,8 @@ class AsyncBlockingCall:
         return await self._leave()
 
     async def _leave(self) -> Hold | None:
-        """Nothing is left to wait for: raise the refusal, unless units have been offered by now. If they were confirmed or released
-        after that, the answer is the hold as it is."""
+        """Leave the line and raise the refusal; if units have been offered by now, accept them. If the hold was confirmed or released
+        after that, return it as it is."""
         standing = self._standing
         assert standing is not None
         command = LeaveLine(id=standing.id, token=self._token, placed_op=self._command.op, **self._fields())
@@ -252,7 +252,7 @@ class AsyncBlockingCall:
         return await self._executor.execute(command)
 
     async def _abandon(self) -> None:
-        """The call was cancelled: nobody would take what is offered."""
+        """Release the hold of a cancelled call, which could not accept an offer."""
         if self._standing is None:
             return
         command = ReleaseHold(id=self._standing.id, token=self._token, reason="cancelled", **self._fields())

@@ -87,7 +87,7 @@ class AsyncExecutorPort(Protocol):
         """The slot at which commands are decided now; may ask a server."""
 
     def now(self) -> Slot:
-        """The same as well as it can be told without asking."""
+        """Return the best estimate of `clock` that needs no request."""
 
     def start_worker(self, work: AsyncWork, name: str, stop: AsyncSignal) -> AsyncWorker:
         """Start background work that ends with the kernel, or when `stop` is closed."""
@@ -129,8 +129,8 @@ class AsyncExecutor:
         return None
 
     def _lines_moved(self, applied: Applied) -> None:
-        """After a commit: feed what it could not feed to the end, and wake whoever waits no longer. A transaction that wrote nothing has
-        made no offer, and the next would make none either."""
+        """After a commit: feed the lines that it could not feed to the end, and wake the callers whose holds wait no longer. A
+        transaction that wrote nothing has made no offer, and the next would make none either."""
         if applied.unfed and applied.wrote:
             self._feeder.add(applied.unfed)
         if applied.served:
@@ -178,8 +178,8 @@ class AsyncExecutor:
     async def check(self, *commands: AnyCommand, faces: bool | None = False, retried: bool = False) -> int:
         """Refuse commands that do not fit the limits in force, and return the version of these limits.
 
-        If `faces` is None, commands may use reserved names as far as faces have made their legs. A command that may be
-        `retried` is not refused by a limit: it may have been executed while that was another, and its record decides.
+        If `faces` is None, a command may use reserved names only in legs that faces have made. A command that may be
+        `retried` is not refused by a limit: it may have been executed under another value of the limit, and its record decides.
         """
         limits = self.engine.stored.in_force
         try:
@@ -246,7 +246,6 @@ class AsyncExecutor:
         return await self.submit(Group(self.mint.prepare_all([*commands]), atomic=True, checked=checked), tx)
 
     async def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
-        """The same; what stopped them is raised."""
         settled(await self.execute_together(commands, tx))
 
     def atomic_group(self, commands: Sequence[AnyCommand]) -> Group:

@@ -37,8 +37,8 @@ PAGE = 500
 
 
 class AsyncFollower:
-    """Reads the journal of one tenant, or of all (None), or the history of one pool, page by page. It knows, for each lane, the
-    number of the last entry it has read and the digest of what that looked like."""
+    """Reads the journal of one tenant, or of all (None), or the history of one pool, page by page. For each lane it knows the
+    number and the digest of the last entry that it has read."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class AsyncFollower:
         include_reserved: bool = False,
         durable: bool = False,
     ) -> None:
-        """`durable`: a page is as durable as what commands write, because somebody acts on it. Else it is a plain read."""
+        """`durable`: a page is as durable as the writes of commands, because its reader acts on it. Else it is a plain read."""
         self._executor, self._tenant, self._pool = executor, tenant, pool
         self._include_reserved, self._durable = include_reserved, durable
         self._named = None if name is None else AsyncNamedFollower(executor, tenant, name, store, on_generation)
@@ -242,8 +242,8 @@ class AsyncFollower:
 
 
 async def end_of_journal(executor: AsyncExecutor, back: int = 0) -> str:
-    """A cursor behind everything that is in the journal now, or so many entries earlier in each lane: at the earliest behind what is
-    archived."""
+    """Return a cursor behind the last entry of the journal, or `back` entries earlier in each lane, but never within the archived
+    entries."""
     rows = await executor.read(FindEnds())
     first = dict[int, tuple[int, str]]()
     if back:

@@ -40,12 +40,12 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         return call_fields(call, self._tenant)
 
     def tenant(self, name: str) -> Self:
-        """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
+        """Return this kernel bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
         engine are shared: closing one closes all.)"""
         return type(self)(self._executor, text(name, "tenant", 64))
 
     def _traced(self, tracer: Tracer) -> Self:
-        """The same kernel, traced: it shares queue and engine, and has spans around the calls that somebody records. Use
+        """Return this kernel with tracing: it shares queue and engine, and puts spans around recorded calls. Use
         `holdkit.contrib.opentelemetry.instrument`, which has a tracer."""
         return type(self)(AsyncTracedExecutor.of(self._executor, tracer), self._tenant)
 
@@ -146,7 +146,7 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         return AsyncLease(self._executor, command, waiting_time(wait, call))
 
     def sweeper(self, every: float = 5, *, limit: int = 500, seals: Sealing | None = None) -> AsyncSweeper:
-        """Sweep in the background every so many seconds. Answers are right without it; it keeps tables small. With `seals` it also
+        """Sweep in the background, `every` few seconds. Answers are right without it; it keeps tables small. With `seals` it also
         seals the journal, after each sweep that leaves nothing due.
 
         It works for all tenants; on a kernel that is bound to one, `expired` counts the holds of that tenant."""

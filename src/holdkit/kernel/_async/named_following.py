@@ -47,7 +47,7 @@ class AsyncNamedFollower:
         self.saved: SavedCursor | None = None
 
     async def begin(self) -> SavedCursor | None:
-        """The cursor to go on from, if one was saved."""
+        """Return the saved cursor, if there is one, from which to continue."""
         now = await self._executor.read(ReadClock())
         saved = await find_cursor(self._executor, self._tenant, self._name)
         self._ownership.begin(saved, now)

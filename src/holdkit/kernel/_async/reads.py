@@ -95,8 +95,8 @@ class AsyncReads(AsyncSearches):
         return Hold(found)
 
     async def place(self, hold: Hold | str | UUID, *, tx: Any = None) -> int | None:
-        """Return the place of a hold in its line: 1 is next; None if it does not wait. Exact to 1,000; whoever is farther behind has
-        1001. It takes as long as it counts. Raises `HoldNotFound` or `HoldRetired`."""
+        """Return the place of a hold in its line: 1 is next; None if it does not wait. Exact to 1,000; a hold farther behind has
+        1001. The time grows with the place. Raises `HoldNotFound` or `HoldRetired`."""
         id, _ = reference(hold, None)
         ahead = await self._executor.read(CountAhead((self._tenant, hold_id(id))), tx)
         if ahead is None:

@@ -1,4 +1,4 @@
-"""Reads that search: holds by what is known of them, the journal in both directions, and the names of entities and accounts.
+"""Reads that search: holds by their fields, the journal in both directions, and the names of entities and accounts.
 
 One call looks at a bounded number of rows. A page that ends there is not full, perhaps empty, and still has `more`; `reached` is where
 the next one begins (see `holdkit.core.searching`).

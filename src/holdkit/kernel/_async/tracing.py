@@ -1,4 +1,4 @@
-"""The executor of a traced kernel: a span around each call that somebody records, and none around others."""
+"""The executor of a traced kernel: a span around each recorded call, and none around others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AsyncTracedExecutor(AsyncExecutor):
 
     @classmethod
     def of(cls, executor: AsyncExecutor, tracer: Tracer) -> Self:
-        """The same executor, traced."""
+        """Return a traced copy of an executor, which shares its parts."""
         traced = cls.__new__(cls)
         traced.__dict__.update(executor.__dict__)
         traced.tracer = tracer
@@ -113,11 +113,11 @@ class AsyncTracedExecutor(AsyncExecutor):
 
         return super().start_worker(detached, name, stop)
 
-    # What happens later, and to whom it is linked
+    # Later work, linked to the call that caused it
 
     async def trace_of(self, entry: JournalEntry) -> str | None:
-        """The trace context that an entry tells of: its own, or that of the call that placed the hold, if it is nobody's call. None if
-        nobody recorded it, or if it cannot be read now."""
+        """Return the trace context of an entry. An entry without a call, such as an expiry, has that of the call that placed the
+        hold. None if the call was not recorded, or if the context cannot be read now."""
         trace = entry.raw.trace
         if trace is not None:
             return trace if is_recorded(trace) else None

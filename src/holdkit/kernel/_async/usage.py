@@ -61,7 +61,7 @@ class AsyncUsageCounter:
             pass
 
     async def usage(self, tenant: str) -> StorageUsage:
-        """Count the other tables of a tenant, and add its entries as far as they have been counted."""
+        """Count the other tables of a tenant, and add the entries that have been counted by now."""
         counts: dict[str, Any] = {}
         size = live = 0
         for table in COUNTED:

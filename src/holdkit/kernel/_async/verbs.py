@@ -52,8 +52,8 @@ class AsyncVerbs(AsyncPoolVerbs):
         """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall, and
         `LineAhead` if others wait in line for one of the pools.
 
-        `account` says for whom: pools with a limit per account require it, and every pool counts by it. (`hk.admin.hold` passes
-        these limits.)
+        `account` names the account that the units count for: pools with a limit per account require it, and every pool counts by
+        it. (`hk.admin.hold` passes these limits.)
 
         `wait` is how long the call may block, given like a ttl, until the units are free: it waits in the pool's line, which is
         fair to all processes, threads and tasks. The refusal comes when that time is over. Only for one pool, and with a ttl, which
@@ -113,10 +113,10 @@ class AsyncVerbs(AsyncPoolVerbs):
         **call: Unpack[Call],
     ) -> Hold:
         """Wait in the pool's line, for `ttl` at most, and return at once: the hold is `waiting` and has no units yet. When they are
-        offered it becomes `held`, for `offer_ttl`: confirm it in that time. If nobody waits and the units are free, it is
+        offered it becomes `held`, for `offer_ttl`: confirm it in that time. If the line is empty and the units are free, it is
         `held` already.
 
-        `extend` moves the end of waiting, `release` leaves the line, `place` counts who is ahead. Raises `LineFull`, and
+        `extend` moves the end of waiting, `release` leaves the line, `place` returns the position. Raises `LineFull`, and
         `InsufficientCapacity` if the pool never has that many units. `account` works as in `hold`."""
         command = JoinLine(
             legs=(Leg(pool, quantity),),
