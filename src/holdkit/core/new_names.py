@@ -130,7 +130,7 @@ def is_taken(pool: Pool | None) -> bool:
 
 
 def rewritten(entry: Entry, value_of: See) -> Entry:
-    """Replace each personal field of an entry by what `value_of` returns for it; return the same object if nothing changes."""
+    """Replace each personal field of an entry by its `value_of`; return the same object if nothing changes."""
     values = {path: value for path, was in fields(entry).items() if (value := value_of(path, was)) != was}
     return rewrite(entry, values) if values else entry
 

@@ -3,9 +3,9 @@
 A field has a path within its entry, such as `hold.entity` or `effects.0.label`, and a text value. Seals cover a commitment of
 each such value instead of the value, and erasure replaces values, so both agree on the fields: those of `fields`.
 
-What counts: the actor, entity, account and metadata; the reason, which people write by hand; the names of what faces keep
-pools for (a claim's key, an item's id: labels, and every id that begins with `~`, because it is made from such a name); the
-bodies of records, except the limits; and the last operation of a hold, which begins with a hash of what its caller sent. A
+Personal are the actor, entity, account and metadata; the reason, which people write by hand; the names for which faces keep
+pools (a claim's key, an item's id: labels, and every id that begins with `~`, because it is made from such a name); the
+bodies of records, except the limits; and the last operation of a hold, which begins with a hash of its caller's request. A
 hold's id, a plain pool's id, a client's id, an operation id and a correlation id do not count: the documentation tells
 callers to put no person's name into them.
 

@@ -228,7 +228,7 @@ class FindEnds(Query[list[JournalRow]], frozen=True):
 
 
 class Survey(Struct, frozen=True):
-    """Counts of what is stored, over all tenants."""
+    """Counts of the stored rows, over all tenants."""
 
     pools: int
     live_holds: int

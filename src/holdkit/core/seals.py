@@ -11,7 +11,7 @@ of them a *commitment*: a hash of a salt and the value. Salts are stored with th
 sealed: the path of a call costs nothing. One random salt per run is enough; from it follows one for each entry, and from that
 one for each field.
 
-*Erasure* (`erased`) replaces the salts of what it erases by commitments. The run's salt, from which they could be computed, goes too: the
+*Erasure* (`erased`) replaces the salts of erased fields by commitments. The run's salt, from which they could be computed, goes too: the
 salts of the other entries, and of the entry's other fields, take its place. The digest stays the same, because the commitments do. The
 seal no longer covers the replacement of an erased value: verification can only check that it looks like a stub.
 

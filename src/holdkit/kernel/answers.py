@@ -172,8 +172,8 @@ def settled(outcomes: Iterable[Reply]) -> None:
 
 
 def undo_grant(outcomes: list[Reply]) -> Group | None:
-    """The commands that take back a grant which nobody received. A replayed grant is left alone: an earlier attempt received it,
-    and may use it."""
+    """Return the commands that release a grant whose caller was cancelled before it got the answer. None for a replayed grant: an
+    earlier attempt received it, and may use it."""
     (outcome,) = outcomes
     if not isinstance(outcome, Receipt) or outcome.hold is None or outcome.replayed:
         return None

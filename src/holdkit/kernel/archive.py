@@ -10,11 +10,11 @@ How many entries a transaction takes, and when the run rests, is the matter of i
 
 At every moment each entry is in the journal, in a whole file, or in both. A run that is killed during 1 leaves a file under a temporary
 name, which the next run removes. Killed between the two, or during 2, it leaves a whole file that goes beyond `through`: the next run
-compares that file with the journal, entry by entry. If nothing of it has left, it is removed, and written anew; else the run goes on
-deleting from there. A file whose entries are not those of the journal is of another history, for example of before a restore: then
-nothing is deleted.
+compares that file with the journal, entry by entry. If none of its entries has left the journal, it is removed, and written anew; else the
+run continues to delete from there. A file whose entries are not those of the journal is of another history, for example of before a
+restore: then nothing is deleted.
 
-Before any entry leaves, the files that are there are compared with what the database knows of them (`holdkit.kernel.archive_check`).
+Before any entry leaves, the existing files are compared with their sizes and checksums in the database (`holdkit.kernel.archive_check`).
 
 *Progress* may raise (Ctrl-C does): that ends the run between two steps, as a kill would.
 """
@@ -241,7 +241,8 @@ class _Run:
         return iter(left)
 
     def _compared(self, lane: ArchivableLane, file: ArchiveFile) -> KnownFile | None:
-        """Compare a file of which nothing has left with the journal. Return what is to be known of it; None if it cannot be used."""
+        """Compare a file whose entries are all still in the journal with them. Return what to store about it; None if it cannot be
+        used."""
         step: list[JournalRow] = []
         must_stay = False
 
@@ -300,7 +301,7 @@ class _Run:
             yield row
 
     def _giving_way(self, rows: Iterable[JournalRow]) -> Iterator[JournalRow]:
-        """The same rows; others get their time between any two of them, and the run can be ended there now and then."""
+        """Yield the rows, give way to other work between any two of them, and report progress, which may end the run, now and then."""
         give_way = self._pace.give_way
         for number, row in enumerate(rows, 1):
             give_way()

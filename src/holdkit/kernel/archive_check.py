@@ -4,12 +4,12 @@ Theory of operation. The transaction in which entries of a file leave the journa
 So a file that was damaged, swapped, or put back from before an erasure differs from what the database knows, even if all checksums in it
 were computed anew. Three readers compare:
 
-- a run of archiving, before any entry leaves: of all files the names, the heads and the sizes; of the newest file of each lane, from
-  which the next one goes on, every line, and its seals;
-- `verify`, `export` and an erasure: of each file that they read, every line.
+- a run of archiving, before any entry leaves, compares the names, heads and sizes of all files. In the newest file of each lane, which
+  the next file continues, it compares every line and the seals;
+- `verify`, `export` and an erasure compare every line of each file that they read.
 
-An erasure writes a file anew, and then stores what is to be known of it. Until then the database has the texts that the file is to get
-(`ReadRewritten`), so a file with such texts is not compared. Files of a release that stored nothing of them are compared by their names.
+An erasure writes a file anew, and then stores its size and checksum. Until then the database has the texts that the file is to get
+(`ReadRewritten`), so a file with such texts is not compared. Older releases stored nothing about their files; these are compared by name.
 """
 
 from __future__ import annotations

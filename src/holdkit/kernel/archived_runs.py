@@ -23,8 +23,8 @@ class ArchivedRuns:
         """A line that was read and belongs to the next run."""
 
     def read(self, seal: Seal) -> tuple[list[tuple[int, Entry]], Seal | None]:
-        """The entries of a run, as far as they are there, with their numbers; and the seal that is stored behind them, if there is one.
-        Raises `EngineError` if a file is damaged, `msgspec.DecodeError` if an entry is none."""
+        """Return the entries of a run that the archive has, with their numbers, and the seal behind them, if there is one.
+        Raise `EngineError` if a file is damaged, `msgspec.DecodeError` if a text is no entry."""
         if seal.lane != self._lane or seal.first <= self._reached:
             self._lane, self._ahead, self._lines = seal.lane, None, self._from(seal)
         self._reached = seal.last

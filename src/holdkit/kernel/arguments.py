@@ -63,7 +63,7 @@ class Actor(Struct, frozen=True):
 
     @classmethod
     def anonymous(cls) -> Actor:
-        """Nobody in particular."""
+        """Return the actor for calls that name none."""
         return cls("anonymous")
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ class Call(TypedDict, total=False):
 
 
 class CallWithoutReason(TypedDict, total=False):
-    """The same for a method that has a `reason` of its own."""
+    """The keyword arguments of `Call` for a method that has a `reason` of its own."""
 
     op: str | None
     actor: Actor | str | None

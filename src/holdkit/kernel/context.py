@@ -1,5 +1,5 @@
-"""What the calls of a thread or task have in common: who calls and why, how long a call may take, and whose turn it takes; and whether
-they are made from inside a transaction of ours.
+"""The context that the calls of a thread or task share: actor, correlation id, reason, timeout, the `Turn` that they take in the fair
+queue, and whether they are made from inside a transaction of ours.
 
 Actor, correlation id, reason and timeout are given per call (`arguments`) or, with `context`, once per request or task.
 """

@@ -1,4 +1,4 @@
-"""What an erasure needs beside the call itself: its stub, and that nobody archives meanwhile."""
+"""Prepare an erasure: choose its stub, and keep archiving out until it has ended."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PAUSE: Final = 0.1
 
 
 def selector_of(by: By, value: str, tenant: str) -> Selector:
-    """Whose data is erased, or `InvalidRequest`."""
+    """Return the selector of the data to erase. Raise `InvalidRequest` if it is malformed or already erased."""
     if by not in get_args(By):
         raise invalid("by", "selector_unknown", f"must be one of {', '.join(get_args(By))}")
     if by == "claim":
@@ -66,7 +66,7 @@ def check_call(call: Call) -> None:
 
 
 def check_reason(reason: str | None) -> None:
-    """Why somebody is erased is journaled."""
+    """Require a reason: the erasure is journaled with it."""
     if reason is None:
         raise invalid("reason", "reason_required", "say why: the erasure is journaled with it")
 
@@ -79,8 +79,8 @@ def erase_alone(
     progress: Progress | None,
     archive: str | PathLike[str] | None,
 ) -> Erased:
-    """Erase while nobody archives: what left for a file behind the search would not be found. Killed here, the erasure has begun for good
-    (`Erasing.unfinished`), and no run of archiving begins before it has ended."""
+    """Erase while archiving is locked out: the search would miss an entry that moves to a file behind it. An erasure that is killed here
+    has begun for good (`Erasing.unfinished`), and no run of archiving begins before it has ended."""
     archiving = engine.capabilities.archive
     if archive is not None and archiving is None:
         raise invalid("archive", "archive_unsupported", NO_ARCHIVE)
@@ -124,7 +124,7 @@ def _baseline(engine: Engine, tenant: str, archived: ArchivedLane) -> Iterator[B
 
 @contextmanager
 def alone(archiving: Archiving) -> Iterator[None]:
-    """Nobody archives. A sealer that begins its chain has the same lock for a moment: it is waited for."""
+    """Hold the archive's lock, so that no other run archives. Wait for a sealer that begins its chain: it has the lock for a moment."""
     for left in reversed(range(ATTEMPTS)):
         with ExitStack() as taken:
             try:

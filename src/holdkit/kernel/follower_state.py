@@ -1,19 +1,19 @@
-"""The state of a named follower: the cursor that is saved under its name, and what it was shown, remembered outside.
+"""The state of a named follower: the cursor that is saved under its name, and the last entries that it got, remembered outside.
 
 Theory of operation
 -------------------
 
 *The saved cursor* is one record beside the journal. Each write of it names the version that its writer saw, and the writer: a
 random word per follower (`CursorOwnership`). A save whose outcome is unknown may have happened, may happen later, or never. So a
-follower whose save is refused reads who has written, and goes on if that was itself: the earlier save happened after all. Before
-its own first save it also accepts one that was decided before it began and was not visible then: a predecessor that is gone can
+follower whose save is refused reads who has written, and continues if that was itself: the earlier save happened after all. Before
+its own first save it also accepts one that was decided before it began and was not visible then: a predecessor that has ended can
 have had one write on its way, such as a commit that waits for a standby. Every other writer is another follower of the same name
-that is alive. Of two such followers at least one is told, because each would have to find its own word behind the other's save.
+that is alive. At least one of two such followers notices, because each would have to find its own word behind the other's save.
 
-*What was shown.* The saved cursor is cut back together with the journal, by a failover to a standby that was behind or by a
-restore. So it cannot tell that entries were shown which no longer exist. Therefore the cursor behind a page is also remembered
-outside the database, by the process (`Shown`) and, if the application wants, in a `CursorStore`; before the page is shown. It is
-never used to go on from. When a follower begins, each entry that was shown last must still be in the journal, unchanged; if not,
+*The entries that it got.* The saved cursor is cut back together with the journal, by a failover to a standby that was behind or by a
+restore. So it cannot reveal that the follower got entries which no longer exist. Therefore the cursor behind a page is also remembered
+outside the database, by the process (`Shown`) and, if the application wants, in a `CursorStore`; before the page is shown. A follower
+never continues from this cursor. When a follower begins, each entry that was shown last must still be in the journal, unchanged; if not,
 `CursorLost` says how many are missing.
 """
 
@@ -95,7 +95,7 @@ def saved_cursor(record: Record | None) -> SavedCursor | None:
 
 
 class CursorOwnership:
-    """Which version of the saved cursor a follower goes by, and which writes it takes for its own."""
+    """The version of the saved cursor that a follower expects, and the test which writes are its own or a predecessor's."""
 
     def __init__(self) -> None:
         self.follower = os.urandom(8).hex()
@@ -103,15 +103,15 @@ class CursorOwnership:
         self._began: Slot = 0
 
     def begin(self, saved: SavedCursor | None, now: Slot) -> None:
-        """Go by what is saved; `now` was read before that was."""
+        """Expect the version of the saved cursor; `now` was read before the cursor."""
         self.version, self._began = 0 if saved is None else saved.version, now
 
     def done(self, version: int) -> None:
-        """A save of ours certainly happened: no write of a predecessor can follow it."""
+        """Expect the version of our save, which certainly happened: no write of a predecessor can follow it."""
         self.version, self._began = version, 0
 
     def adopts(self, saved: SavedCursor) -> bool:
-        """Whether what is saved instead of what we saw is ours or a predecessor's; then we go by it."""
+        """Return whether an unexpected saved cursor is ours or a predecessor's; then expect its version from now on."""
         if saved.follower != self.follower and saved.slot >= self._began:
             return False
         self.version = saved.version

@@ -1,7 +1,7 @@
-"""What the message of a refusal says: the facts, which call nothing by name, and what to do next, in the words of one interface.
+"""Compose the message of a refusal: the facts, which name no interface, and a hint what to do next, in the words of one interface.
 
-The kernel writes a message with the hint of Python. `in_words_of` exchanges it where the message goes to somebody else: the server for
-callers over HTTP, the client back for Python, the command line for who types. `errors.HoldkitError.title` is for customers.
+The kernel writes a message with the hint of Python. `in_words_of` exchanges the hint for another interface: the server for
+callers over HTTP, the client back for Python, the command line for its users. `errors.HoldkitError.title` is for customers.
 """
 
 from __future__ import annotations

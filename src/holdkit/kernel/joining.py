@@ -1,13 +1,13 @@
-"""Calls that join the transaction which a framework has open on this thread, without being given it.
+"""Join calls to the transaction which a framework has open on this thread, although the caller does not pass it.
 
-Theory of operation. A framework such as Django keeps one connection per thread, and its users expect that whatever they do inside an open
+Theory of operation. A framework such as Django keeps one connection per thread, and its users expect that every call inside an open
 transaction belongs to it. `JoiningExecutor` asks the framework before each call (`AmbientTransaction.current`):
 
 - *None is open*: the call goes its usual way, through the queue.
 - *One is open*: the call is executed there, as if its caller had passed it as `tx=`. Reads of pools, holds and records are too, so that they
   count what was not committed yet; reads of the journal show what is committed.
-- What would make promises that the open transaction cannot keep is refused. A saga's record must be durable before each step: it must not be
-  undone with a transaction around it. A call that waits in line would wait for units that nobody can release meanwhile.
+- A call that promises more than the open transaction can keep is refused. A saga's record must be durable before each step: it must not be
+  undone with a transaction around it. A call that waits in line would wait for units that no other call can release meanwhile.
 
 After the framework's commit (`AmbientTransaction.after_commit`) lines are fed, and followers and listeners are woken; not before, because
 then they would find nothing, and never if the transaction is rolled back.
@@ -17,7 +17,7 @@ transactions are not its own.
 
 *Callers that are gone.* A framework may run a call on a thread for a task, which can be cancelled while the thread cannot. `Caller` connects
 the two: once the task calls `leave`, a call of that thread that waits in line or follows the journal ends, as if the kernel were closed. Only
-that thread sees this; whoever else uses the executor does not.
+that thread sees this; other users of the executor do not.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Caller:
         return self._gone
 
     def leave(self) -> None:
-        """Nobody waits for the call any longer. From any thread."""
+        """End the call's wait, because its task no longer wants the answer. From any thread."""
         self._gone = True
         if self._wake is not None:
             self._wake()
@@ -202,7 +202,8 @@ class JoiningExecutor(Executor):
         return waiter
 
     def execute_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Reply]:
-        """As ever, but without `tx` never inside an open transaction: the steps of a saga must be durable one by one."""
+        """Execute as the base class does, but refuse a call without `tx` inside an open transaction: the steps of a saga must be
+        durable one by one."""
         if tx is None:
             self.refuse_inside_transaction("a saga writes each step durably before the next")
         return super().execute_together(commands, tx)
@@ -214,7 +215,7 @@ class JoiningExecutor(Executor):
 
 
 class TracedJoiningExecutor(TracedExecutor, JoiningExecutor):
-    """The same, traced."""
+    """Joins calls to a framework's open transaction, and traces them."""
 
 
 def _not_inside(why: str) -> InvalidRequest:

@@ -157,8 +157,8 @@ class JournalEntry:
 
     @property
     def client_id(self) -> str | None:
-        """The client that asked, as a server has authenticated it: the id of its API key, whoever it names as actor. None if
-        no server was asked."""
+        """The client that asked, as a server has authenticated it: the id of its API key, independent of the actor that it names.
+        None if no server was asked."""
         return self.raw.entry.client_id
 
     @property
@@ -217,7 +217,7 @@ class JournalEntry:
 
     @property
     def cursor(self) -> str:
-        """Opaque text: `journal.list(after=…)`, `journal.follow(after=…)` and a history go on behind this entry."""
+        """Opaque text: `journal.list(after=…)`, `journal.follow(after=…)` and a history continue behind this entry."""
         return self.raw.cursor
 
     def to_dict(self) -> dict[str, Any]:

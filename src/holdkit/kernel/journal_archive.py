@@ -1,4 +1,4 @@
-"""The archive as users read it: entries that have left a database, with cursors with which a follower goes on in the database."""
+"""The archive as users read it: entries that have left a database, with cursors from which a follower continues in the database."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class JournalArchive:
         self._directory = ArchiveDirectory(directory)
 
     def entries(self, *, after: str | None = None, tenant: str | None = None) -> Iterator[JournalEntry]:
-        """Every archived entry behind the cursor `after`, or from the beginning: of one tenant, or of all; in order within each lane,
-        and the lanes merged by time. `journal.follow(after=entry.cursor)` goes on behind the last one. (If all that follows the cursor is of
-        other tenants, only `entries` without `tenant` gives one to go on from.)
+        """Yield every archived entry behind the cursor `after`, or from the beginning: of one tenant, or of all; in order within each
+        lane, and the lanes merged by time. `journal.follow(after=entry.cursor)` continues behind the last one. (If only entries of
+        other tenants follow the cursor, only `entries` without `tenant` gives a cursor to continue from.)
 
         Raises `CursorLost` if the archive has another entry than the cursor saw, and `EngineError` if a file is damaged or missing.
         """

@@ -94,7 +94,7 @@ class LimitsInForce(Limits, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def slots_of(limits: Limits) -> bounds.Limits:
-    """The limits that a caller gave as the core's; an `InvalidRequest` names the limit that is wrong."""
+    """Convert a caller's limits to the core's; an `InvalidRequest` names the limit that is wrong."""
     if not isinstance(limits, Limits):
         raise invalid("limits", "limits_malformed", "must be a holdkit.Limits")
     if limits.version != 0:
@@ -103,7 +103,7 @@ def slots_of(limits: Limits) -> bounds.Limits:
 
 
 def asked_slots(limits: Limits | None) -> bounds.Limits | None:
-    """The same, for limits that may be None."""
+    """Convert a caller's limits to the core's, or None if there are none."""
     return None if limits is None else slots_of(limits)
 
 

@@ -57,24 +57,24 @@ class Measure(Struct, frozen=True):
 
 
 def counter(name: str, says: str, value: float) -> Measure:
-    """A number that only grows."""
+    """Return a measure that only grows."""
     return Measure(name, says, "counter", values=(((), value),))
 
 
 def gauge(name: str, says: str, value: float) -> Measure:
-    """A number of this moment."""
+    """Return a measure of this moment."""
     return Measure(name, says, "gauge", values=(((), value),))
 
 
 def by_label(
     kind: Literal["counter", "gauge"], name: str, says: str, label: str, values: Iterable[tuple[str, float]]
 ) -> Measure:
-    """Several numbers with one label."""
+    """Return a measure with several values, told apart by one label."""
     return Measure(name, says, kind, (label,), tuple(((value,), number) for value, number in values))
 
 
 def histogram(name: str, says: str, bounds: Sequence[str], counts: Sequence[int], total: float) -> Measure:
-    """Counts by size: of each bucket, and of what is above all bounds."""
+    """Return a histogram: the count of each bucket, and last the count of values above all bounds."""
     buckets = tuple(zip((*bounds, "+Inf"), map(float, accumulate(counts)), strict=True))
     return Measure(name, says, "histogram", buckets=buckets, sum=total)
 

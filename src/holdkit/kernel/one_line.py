@@ -36,7 +36,7 @@ def shortened(text: str, room: int) -> str:
 
 
 def amounts(named: Iterable[tuple[str, str]], room: int = MAX_NAMES) -> str:
-    """Return names with their amounts in braces, as many as fit between them; a single name that does not fit is cut."""
+    """Return names with their amounts in braces. Leave out names that do not fit, but cut the name if it is the first."""
     entries = [(plain(name), amount) for name, amount in named]
     shown = ""
     for number, (name, amount) in enumerate(entries):

@@ -52,7 +52,7 @@ def lend(engine: Engine, work: Callable[[Lent], T]) -> T:
 
 
 def lender_of(engine: Engine) -> TransactionLender:
-    """The engine, if it can run application code in a transaction of its own."""
+    """Return the engine's `lend` capability. Raise `InvalidRequest` if it cannot run application code in a transaction of its own."""
     lender = engine.capabilities.lend
     if lender is None:
         raise invalid("engine", "engine_lends_nothing", f"{engine.url} has no transaction of its own to lend")
@@ -71,7 +71,7 @@ def asked(engine: Engine, tx: Any, ask: Callable[[Any], T]) -> T:
 
 
 async def asked_async(engine: Engine, tx: Any, ask: Callable[[Any], Awaitable[T]]) -> T:
-    """The same in a task."""
+    """Await the application's code with a transaction that it must not end; `InvalidRequest` if it did."""
     marking = engine.capabilities.marks
     if marking is None:
         return await ask(tx)

@@ -64,7 +64,7 @@ _PREFIX: Final = "hkc2."
 _LONGEST: Final = 100_000
 """Characters: 1,024 lanes fit, however long they are."""
 _form: Final = re.compile(r"hkc2\.[A-Za-z0-9_-]+")
-"""The decoder passes over any other character, such as a line break, which whoever repeats a cursor would repeat too."""
+"""The decoder passes over any other character, such as a line break, which a message that repeats a cursor would repeat too."""
 
 Positions: TypeAlias = Mapping[int, tuple[int, str]]
 """By lane: the number of the last entry read, and the digest of what it looked like. A lane of which nothing was read is missing."""
@@ -73,7 +73,7 @@ _MARK: Final = "ba5e"
 
 
 def baseline_mark(edition: int, rows: int) -> str:
-    """What a cursor has in place of a digest while a lane's baseline is read: behind so many rows."""
+    """Return the mark that replaces the digest in a cursor while a lane's baseline is read: it counts the rows already read."""
     return f"{_MARK}{edition & 0xFFFF:04x}{rows:08x}"
 
 

@@ -80,15 +80,15 @@ class Mint:
         self._draw = _from_page if randomness is os.urandom else lambda: id_ends(randomness(PIECE), PIECE)[0]
         self._client_text = client_id.decode() or None
         self._channel = channel
-        """On which whoever waits in line is woken: the ids of holds that may wait contain it."""
+        """The channel on which calls that wait in line are woken: the ids of holds that may wait contain it."""
         self._trace = trace
 
     def for_client(self, client_id: str) -> Mint:
-        """The same for one of several clients: an answer that contains a token is not given to another of them."""
+        """Return this mint for one of several clients: no other client gets an answer of it that contains a token."""
         return Mint(self._clock, self._randomness, self._lanes, client_id.encode(), self._channel, self._trace)
 
     def traced(self, trace: Trace) -> Mint:
-        """The same for calls that may be recorded: commands get the trace context of their call."""
+        """Return this mint for calls that may be recorded: commands get the trace context of their call."""
         return Mint(self._clock, self._randomness, self._lanes, self._client_id, self._channel, trace)
 
     def draw(self, below: int) -> int:
@@ -133,7 +133,7 @@ class Mint:
         )
 
     def prepare_all(self, commands: list[AnyCommand]) -> tuple[AnyCommand, ...]:
-        """The same for a whole batch: the minted ids are in the order of their commands."""
+        """Prepare a whole batch: the minted ids are in the order of their commands."""
         births = [command for command in commands if command.names == "legs" and command.id is None]
         if len(births) < 2:
             return tuple([self.prepare(command) for command in commands])
@@ -148,7 +148,7 @@ class Mint:
 
 
 def channel_of(hold_id: str) -> str:
-    """The channel on which whoever waits for this hold is woken: two digits of its id, which no lane determines."""
+    """Return the channel on which a call that waits for this hold is woken: two digits of its id, which no lane determines."""
     return hold_id[-6:-4]
 
 

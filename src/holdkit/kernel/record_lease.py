@@ -1,14 +1,14 @@
-"""A lease on a record: which of many processes on one database may act for it. Sagas and the webhook sender use it.
+"""A lease on a record: it lets one of many processes on one database act for the record. Sagas and the webhook sender use it.
 
 Theory of operation
 
 *Where it is.* The lease is part of a record's body: its length in slots, and a word that identifies the holder (a saga's
 epoch, a webhook sender's random id). It begins at the record's own slot, which the engine sets when it commits the write. So
-each write of the holder renews the lease, and nobody's clock but the engine's says when it began. Length 0, or no record: the
+each write of the holder renews the lease, and only the engine's clock says when it began. Length 0, or no record: the
 lease is free.
 
-*Taking it.* Whoever finds it free writes the record with `if_version` of the version it has read. Of several that try at the
-same time the core grants exactly one; the others get `version_conflict`, here `LeaseLost`.
+*Taking it.* A process that finds it free writes the record with `if_version` of the version it has read. If several try at the
+same time, the core grants exactly one; the others get `version_conflict`, here `LeaseLost`.
 
 *Fencing.* A lease that runs out does not stop its holder: that may be slow, paused or cut off, and believe that it still has
 it. Therefore the lease alone protects nothing. Every write that must happen under it carries the version that the holder has
@@ -17,14 +17,14 @@ clocks are needed for progress only, never for safety. What cannot be fenced thi
 may happen twice: sagas hand out an epoch that grows with every holder, webhooks an event id.
 
 *Holders that die* lose the lease when it runs out, by the engine's clock. A holder that ends in order writes length 0 or
-removes the record, and the next one goes on at once.
+removes the record, and the next one takes the lease at once.
 
 *A renewal whose outcome is unknown* may have moved the version. The holder reads the record: if it is still marked as its own,
 it adopts the version; else the lease is lost.
 
 *Wrong clocks.* A clock that jumps forward ends leases early: the next holder takes over, and the former one is fenced. A clock
 that was set back makes the lease look as if it began in the future. Counted by that clock it could keep others out for hours,
-so whoever waits counts by its own steady clock instead, from the moment it first saw that write (`LeaseWatch`).
+so a waiting process counts by its own steady clock instead, from the moment it first saw that write (`LeaseWatch`).
 
 *Interrupts.* Nothing is kept in this process that a later read does not correct: a caller that is cancelled between read and
 write has taken nothing, and one that is cancelled during the write is in the state of an unknown renewal.
@@ -162,7 +162,7 @@ class RecordLease:
             await self.keep()
 
     async def release(self) -> None:
-        """Let another holder go on at once."""
+        """Free the lease, so that another holder can take it at once."""
         if not self._held_until:
             return
         self._held_until = 0.0

@@ -167,7 +167,7 @@ class Hold:
 
     @property
     def account(self) -> str | None:
-        """For whom it is: the account in whose tallies its units count."""
+        """The account in whose tallies its units count."""
         return self.raw.account
 
     @property
@@ -225,7 +225,7 @@ class Hold:
 
     @property
     def durability(self) -> Survives | None:
-        """What this answer survives, as far as was known when it was given: `local`, `synchronous`,
+        """The failures that this answer survives, known when the kernel answered: `local`, `synchronous`,
         `asynchronous_standby`, `unsafe`, or `process` for nothing at all. `stats.durability` has the details. None where it
         was only read, and in a transaction of your own: that is durable as you commit it."""
         return None if self._done is None else self._done.durability

@@ -65,7 +65,7 @@ def verify_seals(
 
 
 class _Check:
-    """One verification of seals. Erasures and archiving may go on meanwhile."""
+    """One verification of seals. Erasures and archiving may run at the same time."""
 
     def __init__(
         self, engine: Engine, keys: dict[str, PublicKey], progress: Progress | None, runs: ArchivedRuns | None
@@ -130,7 +130,7 @@ class _Check:
         try:
             if seal.first > through:
                 entries = self._entries(seal, seal.first - 1)
-            elif self._runs is None:  # its entries have left the journal, and nobody says where they are
+            elif self._runs is None:  # its entries have left the journal, and the caller named no archive
                 return self._unsigned(seal)
             else:  # a run of archiving that was killed leaves a part in the journal
                 pending = self._engine.read(ReadRewritten(seal.lane))

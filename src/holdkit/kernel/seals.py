@@ -2,13 +2,13 @@
 
 Theory of operation. A *sealer* looks at the end of every lane and at its last seal. It seals whole runs at once, and a shorter one when
 its first entry is older than `after`. Any number of sealers may run: a seal is stored only if none begins with the same entry, so one of
-them wins, and the others go on behind it. A sealer that is killed has stored a seal or has not; the next pass begins there. Entries never
+them wins, and the others continue behind it. A sealer that is killed has stored a seal or has not; the next pass begins there. Entries never
 change after their commit, except by an erasure, which changes the seal too, or, if there is none yet, counts up `rewrites`: a seal is stored
 only if that is as it was before its entries were read.
 
 *Signatures* say who has sealed. One on a later seal also covers all seals before it, because its digest depends on them.
 
-*The anchor* is a file outside the database, to which the last seal of each lane is appended: without it nobody can tell that the end
+*The anchor* is a file outside the database, to which the last seal of each lane is appended. Without it no check can notice that the end
 of a journal was cut off together with its seals, nor, without signatures, that the whole chain was computed anew. Keep it where those
 who can write to the database cannot.
 """
@@ -90,7 +90,7 @@ class Sealer:
         """By lane: the first entry that is not sealed, and its slot, so that it is not read again in every pass."""
 
     def step(self, *, all_now: bool = False, limit: int = PASS) -> int:
-        """Seal what is due, or with `all_now` everything, up to so many runs; returns how many it has sealed."""
+        """Seal the runs that are due, or with `all_now` every run, at most `limit`; return the number of runs sealed."""
         last, done = self._store.last_seals(), 0
         generation, rewrites = self._engine.read(ReadGeneration()), self._store.rewrites()
         if generation != self._generation:
@@ -102,14 +102,14 @@ class Sealer:
                 done < limit and (found := self._next(end.lane, end.seq, seal, generation, all_now=all_now)) is not None
             ):
                 if not (self._begin_chain(found, rewrites) if seal is None else self._store.add_seal(found, rewrites)):
-                    break  # another sealer, an archive run or an erasure was faster: the next pass goes on from there
+                    break  # another sealer, an archive run or an erasure was faster: the next pass continues there
                 seal = last[end.lane] = found
                 done += 1
         self._write_anchor(last.values())
         return done
 
     def _begin_chain(self, first: Seal, rewrites: int) -> bool:
-        """Store the first seal of a lane, while nobody archives: an archive takes whole runs only where it finds a seal."""
+        """Store the first seal of a lane under the archive's lock: an archive takes whole runs only where it finds a seal."""
         archiving = self._engine.capabilities.archive
         if archiving is None:
             return self._store.add_seal(first, rewrites)

@@ -1,10 +1,10 @@
-"""Tracing: what a kernel needs of a tracer, without knowing which it is. `holdkit.contrib.opentelemetry` has one.
+"""Tracing: the ports that a tracer implements for a kernel. `holdkit.contrib.opentelemetry` has one.
 
-Theory of operation. A kernel that is not traced never asks. A traced one has another executor (`AsyncTracedExecutor`), which asks before
-each call whether somebody records; only then there is a span, and only then its commands carry the span's context. The core copies
-that into the journal (`Entry.trace`), in the transaction of the change. An expiry is nobody's call: its entry has no context of its own.
-Whoever tells of it later, in whichever process, finds that of the call that placed the hold in the hold's first entry (`origin_of`),
-and links to it. If the first entry is archived, there is no link.
+Theory of operation. A kernel that is not traced never asks. A traced one has another executor (`AsyncTracedExecutor`), which asks the
+tracer before each call whether the call is recorded; only then there is a span, and only then its commands carry the span's context. The
+core copies that into the journal (`Entry.trace`), in the transaction of the change. An expiry has no call: its entry has no context of its
+own. A listener or webhook that reports it later, in any process, finds the context of the call that placed the hold in the hold's first
+entry (`origin_of`), and links to it. If the first entry is archived, there is no link.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RECORDED: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[
 
 
 class Span(Protocol):
-    """What happens inside a traced block is told to it."""
+    """The span of a traced block, which the block adds to."""
 
     def tell(self, name: str, value: str | int | bool) -> None:
         """Add an attribute."""
@@ -41,24 +41,24 @@ class Tracer(Protocol):
     """Where spans go."""
 
     def trace(self) -> str | None:
-        """The `traceparent` of the span that is recorded now; None: nobody records."""
+        """Return the `traceparent` of the span that is recorded now; None if none is."""
 
     def call(self, name: str, attributes: Attributes) -> AbstractContextManager[Span]:
-        """A span around a call, below the one that is recorded now. An exception that passes is told to it."""
+        """Open a span around a call, below the one that is recorded now. It records an exception that passes through."""
 
     def received(self, name: str, trace: str, attributes: Attributes) -> AbstractContextManager[Span]:
-        """A span around a call of another process, below the span of its caller, which records."""
+        """Open a span around a call of another process, below the recorded span of its caller."""
 
     def detached(self) -> AbstractContextManager[None]:
-        """A block outside of whatever is recorded now: for work that goes on when that has ended."""
+        """Open a block outside of the span that is recorded now: for work that outlives it."""
 
     def linked(self, name: str, traces: Sequence[str], attributes: Attributes) -> AbstractContextManager[Span]:
-        """A span of its own, linked to those of other calls."""
+        """Open a separate span, linked to those of other calls."""
 
 
 @contextmanager
 def linked(tracer: Tracer | None, trace: str | None, name: str, attributes: Attributes) -> Iterator[Span | None]:
-    """A span around the work on an entry, linked to the call that the entry tells of; none if nobody recorded that."""
+    """Open a span around the work on an entry, linked to the recorded call of the entry; open none if there is no such call."""
     if tracer is None or trace is None:
         yield None
         return
@@ -77,8 +77,8 @@ def name_of_read(query: Query[Any]) -> str:
 
 
 def about(commands: Sequence[AnyCommand]) -> Attributes:
-    """What a span says of commands: whose, how many, of which pools. Nothing that can name a person: ids of faces' pools are made
-    from names, and accounts, entities, actors and metadata are left out."""
+    """Return the span attributes of commands: tenant, number and pools. Leave out what can name a person: ids of faces' pools, which
+    are made from names, accounts, entities, actors and metadata."""
     found: dict[str, str | int | bool | Sequence[str]] = {"holdkit.commands": len(commands)}
     if commands and commands[0].tenant:
         found["holdkit.tenant"] = commands[0].tenant
@@ -90,8 +90,8 @@ def about(commands: Sequence[AnyCommand]) -> Attributes:
 
 
 def origin_of(history: Sequence[JournalRow]) -> str | None:
-    """The trace context of the call that placed a hold, of the first entry of its history; None if nobody recorded it, or if the
-    entry is archived."""
+    """Return the trace context of the call that placed a hold, from the first entry of its history; None if the call was not
+    recorded, or if the entry is archived."""
     if not history:
         return None
     entry = entry_of(history[0])

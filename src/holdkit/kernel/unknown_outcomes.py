@@ -1,4 +1,4 @@
-"""Unknown outcomes: what became of a commit when the engine could not tell.
+"""Unknown outcomes: find out whether a commit happened when the engine could not tell.
 
 Theory of operation
 -------------------
@@ -8,7 +8,7 @@ A connection that breaks during COMMIT leaves the outcome unknown. The kernel th
   - By operation id. The group is sent again; the operation id is a retry key. If the first attempt was committed, the engine
     answers with the recorded outcomes; if not, the group is decided now. The record must outlive the question, so nothing
     is asked where the retry window is very short.
-  - By the id of a hold that the kernel minted. Nobody else can have placed that hold, so the journal knows whether the first
+  - By the id of a hold that the kernel minted. No other call can have placed that hold, so the journal knows whether the first
     attempt happened. If the hold is not there, it is asked for once more: its id can be taken only once. A `Consume` is not
     asked for again, because it ends at once, and a hold that has ended may leave the tables.
 
@@ -135,7 +135,7 @@ def _by_hold(engine: Askable, command: Placing, until: float, send: Callable[[],
     placed = _placed(engine, command, until)  # the first attempt may have been committed only just now
     if (
         applied.last_seq is None
-    ):  # or may still be at work: a server goes on with what it was sent when the client is gone
+    ):  # or may still be at work: a server finishes a statement even when its client has disconnected
         return placed
     if placed is None and isinstance(outcome, Refusal) and outcome.reason is Reason.HOLD_EXISTS:
         return None

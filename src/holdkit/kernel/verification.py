@@ -21,7 +21,7 @@ def sealed_through(engine: Engine) -> dict[int, int]:
 def verify_whole(
     engine: Engine, progress: Progress | None = None, archive: str | os.PathLike[str] | None = None
 ) -> Generator[Difference, None, None]:
-    """Every difference of a row, then the first broken run of each lane that has seals. Progress goes on from one to the other."""
+    """Yield every difference of a row, then the first broken run of each sealed lane. Report both as one progress."""
     counted = [0, 0]
 
     def first(done: int, total: int) -> None:

@@ -41,7 +41,7 @@ class Signal:
             self._condition.notify_all()
 
     def wait(self, seen: int, seconds: float) -> int:
-        """Return when the count is no longer `seen`, on close, or after so many seconds."""
+        """Wait until the count is no longer `seen`, the signal is closed, or the time is over; return the count."""
         with self._condition:
             self._waiting += 1
             try:
@@ -70,7 +70,7 @@ class AsyncSignal:
         self._event.set()
 
     async def wait(self, seen: int, seconds: float) -> int:
-        """Return when the count is no longer `seen`, on close, or after so many seconds."""
+        """Wait until the count is no longer `seen`, the signal is closed, or the time is over; return the count."""
         if self.count == seen and not self.closed:
             self._event.clear()
             try:

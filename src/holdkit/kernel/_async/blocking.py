@@ -78,7 +78,7 @@ class AsyncLineWaiter(Protocol):
 
 
 class WaitGivenUp(HoldkitError):
-    """Another thread stopped the waiting call; it holds nothing."""
+    """Another thread or task stopped the waiting call; it holds nothing."""
 
 
 def waiting_time(wait: Ttl | None, call: Any) -> float:

@@ -146,8 +146,8 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         return AsyncLease(self._executor, command, waiting_time(wait, call))
 
     def sweeper(self, every: float = 5, *, limit: int = 500, seals: Sealing | None = None) -> AsyncSweeper:
-        """Sweep in the background, `every` few seconds. Answers are right without it; it keeps tables small. With `seals` it also
-        seals the journal, after each sweep that leaves nothing due.
+        """Sweep in the background; `every` is the interval in seconds. Answers are right without it; it keeps tables small. With
+        `seals` it also seals the journal, after each sweep that leaves nothing due.
 
         It works for all tenants; on a kernel that is bound to one, `expired` counts the holds of that tenant."""
         if type(every) not in (int, float) or not 0 < every <= 86_400:
