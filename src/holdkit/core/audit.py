@@ -106,7 +106,7 @@ def _fold_all(entries: Iterable[Numbered | Difference], folded: Folded) -> Itera
 
 
 def counters_agree(folded: Folded | View, entry: Entry, seq: int = 0) -> Iterator[Difference]:
-    """Each effect must start from the pool's last state, which an effect before it in the entry may have made: that detects a
+    """Check that each effect starts from the pool's last state, which an effect before it in the entry may have made: that detects a
     changed or lost entry."""
     if entry.action in (Action.JOURNAL_BASELINE, Action.POOL_REPAIRED):
         return
@@ -137,7 +137,7 @@ _NO_POOL: Final = Pool("", "", 0, version=0)
 
 
 def _kept(before: Pool, pool: Pool, entry: Entry) -> Iterator[tuple[str, int, int]]:
-    """What an entry leaves as it was, or only raises."""
+    """Yield the numbers that an entry must leave as they were, or only raise."""
     yield "floor", before.floor, pool.floor
     yield "slot", before.slot, min(before.slot, pool.slot)
     if not entry.action.grants:
@@ -149,7 +149,8 @@ def _kept(before: Pool, pool: Pool, entry: Entry) -> Iterator[tuple[str, int, in
 
 
 def _change_agrees(folded: Folded, entry: Entry, change: Change, seq: int) -> Iterator[Difference]:
-    """Each change must start from the hold's last state. (A hold that does not exist is reported by the fold.)"""
+    """Check that each change starts from the hold's last state. (A hold that does not exist is reported by the
+    fold.)"""
     hold = folded.holds.get((entry.tenant, entry.subject))
     if hold is None:
         return
@@ -171,7 +172,7 @@ def _change_agrees(folded: Folded, entry: Entry, change: Change, seq: int) -> It
 
 
 def _tally_before(folded: Folded | View, effect: Effect) -> Iterator[tuple[str, int, int]]:
-    """Of the tally that an effect changes: each number as it was, and as it was by the effect."""
+    """Yield each number of the tally that an effect changes: as it was, and as it was by the effect."""
     after = effect.tally
     if after is not None:
         before = folded.tallies.get((*effect.pool.key, after.account)) or Tally(after.account, 0)
@@ -220,8 +221,8 @@ class _Pruning(Struct, frozen=True):
     now: Slot
 
     def excuse(self, mine: StoredHold | None, theirs: StoredHold | None) -> tuple[StoredHold | None, StoredHold | None]:
-        """A prunable hold may exist or not. If the table is or was bounded, ended holds are dropped early, except those
-        whose units are consumed: dropping those writes an entry."""
+        """Accept a prunable hold whether it is stored or not. If the table is or was bounded, ended holds are dropped
+        early, except those whose units are consumed: dropping those writes an entry."""
         limits, now = self.limits, self.now
         if theirs is not None and prunable(theirs, limits, now):
             theirs = None

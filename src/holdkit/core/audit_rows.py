@@ -49,7 +49,7 @@ Found: TypeAlias = tuple[K, V | None, Sequence[Difference]]
 
 
 def row_name(key: tuple[str, ...]) -> str:
-    """The name of a row in reports, unique within its table: a pool is named by tenant and id."""
+    """Return the name of a row in reports, unique within its table: a pool is named by tenant and id."""
     *above, last = key
     if not above[0] and "/" not in last:
         del above[0]
@@ -57,12 +57,12 @@ def row_name(key: tuple[str, ...]) -> str:
 
 
 def leg_name(tenant: str, pool: str, hold: str) -> str:
-    """The name of a leg in reports."""
+    """Return the name of a leg in reports."""
     return f"{row_name((tenant, pool))} of hold {hold}"
 
 
 def floor_name(tenant: str) -> str:
-    """The name of a tenant's fence floor in reports."""
+    """Return the name of a tenant's fence floor in reports."""
     return tenant or "(default tenant)"
 
 
@@ -73,7 +73,7 @@ class Rows(Protocol[K, V]):
     """One table of a folded state."""
 
     def get(self, key: K, /) -> V | None:
-        """The row as it is now."""
+        """Return the row as it is now."""
         ...
 
     def put(self, key: K, row: V | None, /) -> None:
@@ -81,7 +81,7 @@ class Rows(Protocol[K, V]):
         ...
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Every row, in key order."""
+        """Yield every row, in key order."""
         ...
 
 
@@ -96,7 +96,7 @@ class RowsInMemory(Generic[K, V]):
         self._rows: dict[K, V] = {}
 
     def get(self, key: K) -> V | None:
-        """The row as it is now."""
+        """Return the row as it is now."""
         return self._rows.get(key)
 
     def put(self, key: K, row: V | None) -> None:
@@ -107,12 +107,12 @@ class RowsInMemory(Generic[K, V]):
             self._rows[key] = row
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Every row, in key order."""
+        """Yield every row, in key order."""
         return iter(sorted(self._rows.items(), key=itemgetter(0)))
 
 
 def in_memory(_kind: Any, _width: int) -> Rows[Any, Any]:
-    """The default: tables in memory."""
+    """Return a table in memory, the default."""
     return RowsInMemory()
 
 
@@ -193,27 +193,27 @@ class StoredRows(Protocol):
     """The rows that an engine has stored, each table in key order, readable any number of times."""
 
     def each_floor(self) -> Iterator[Found[TenantKey, int]]:
-        """Every tenant's fence floor."""
+        """Yield every tenant's fence floor."""
         ...
 
     def each_pool(self) -> Iterator[Found[Key, Pool]]:
-        """Every pool."""
+        """Yield every pool."""
         ...
 
     def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
-        """Every hold."""
+        """Yield every hold."""
         ...
 
     def each_record(self) -> Iterator[Found[RecordKey, Record]]:
-        """Every record."""
+        """Yield every record."""
         ...
 
     def each_leg(self) -> Iterator[Found[LegKey, OpenLeg]]:
-        """What is outstanding of every leg."""
+        """Yield the outstanding units of every leg."""
         ...
 
     def each_tally(self) -> Iterator[Found[TallyKey, Tally]]:
-        """Every tally."""
+        """Yield every tally."""
         ...
 
 
@@ -228,27 +228,27 @@ class Stored(Struct, frozen=True):
     tallies: Mapping[TallyKey, Tally] = {}
 
     def each_floor(self) -> Iterator[Found[TenantKey, int]]:
-        """Every tenant's fence floor."""
+        """Yield every tenant's fence floor."""
         return (((tenant,), self.fence_floors[tenant], ()) for tenant in sorted(self.fence_floors))
 
     def each_pool(self) -> Iterator[Found[Key, Pool]]:
-        """Every pool."""
+        """Yield every pool."""
         return _in_order(self.pools)
 
     def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
-        """Every hold."""
+        """Yield every hold."""
         return _in_order(self.holds)
 
     def each_record(self) -> Iterator[Found[RecordKey, Record]]:
-        """Every record."""
+        """Yield every record."""
         return _in_order(self.records)
 
     def each_leg(self) -> Iterator[Found[LegKey, OpenLeg]]:
-        """What is outstanding of every leg."""
+        """Yield the outstanding units of every leg."""
         return _in_order(self.legs)
 
     def each_tally(self) -> Iterator[Found[TallyKey, Tally]]:
-        """Every tally."""
+        """Yield every tally."""
         return _in_order(self.tallies)
 
 

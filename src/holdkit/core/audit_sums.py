@@ -22,7 +22,7 @@ W = TypeVar("W")
 def aligned(
     stored: Iterator[Found[K, V]], expected: Iterator[tuple[K, W]]
 ) -> Iterator[tuple[K, V | None, Sequence[Difference], W | None]]:
-    """Stored and expected rows in one stream, in key order: key, stored row, its faults, expected row."""
+    """Yield stored and expected rows in one stream, in key order: key, stored row, its faults, expected row."""
     mine, theirs = next(stored, None), next(expected, None)
     while mine is not None or theirs is not None:
         if theirs is None or (mine is not None and mine[0] < theirs[0]):
@@ -38,7 +38,7 @@ def aligned(
 
 
 def compare_floors(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
-    """A tenant without a row has the floor 0."""
+    """Compare the fence floors; a tenant without a row has the floor 0."""
     for key, mine, found, theirs in aligned(stored.each_floor(), folded.floors.items()):
         if found or (mine or 0) != (theirs or 0):
             wrong.floors[key] = mine, theirs
@@ -48,7 +48,7 @@ def compare_floors(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Ite
 
 
 def filing_pools(folded: Folded) -> Iterator[tuple[Key, Pool]]:
-    """The folded pools. While they are read, what of them is loose is stored, and how many children each has."""
+    """Yield the folded pools, and store the loose units and the number of children of each on the way."""
     for key, pool in folded.pools.items():
         if pool.loose or SEPARATOR in pool.id:
             folded.file_pool(pool)
@@ -56,14 +56,14 @@ def filing_pools(folded: Folded) -> Iterator[tuple[Key, Pool]]:
 
 
 def filing_tallies(folded: Folded) -> Iterator[tuple[TallyKey, Tally]]:
-    """The folded tallies. While they are read, what of them is loose is stored."""
+    """Yield the folded tallies, and store the loose units of each on the way."""
     for key, tally in folded.tallies.items():
         folded.file_tally(key, tally)
         yield key, tally
 
 
 def filing_units(folded: Folded) -> Iterator[tuple[Key, StoredHold]]:
-    """The folded holds. While they are read, their outstanding legs and their consumed units are stored."""
+    """Yield the folded holds, and store their outstanding legs and consumed units on the way."""
     put = folded.legs.put
     for key, hold in folded.holds.items():
         for leg, units in _outstanding(hold):
@@ -80,12 +80,12 @@ def _outstanding(hold: StoredHold) -> Iterator[tuple[LegKey, OpenLeg]]:
 
 
 def outstanding(holds: Iterable[StoredHold]) -> dict[LegKey, OpenLeg]:
-    """The legs that still hold units, or wait for them."""
+    """Return the legs that still hold units, or wait for them."""
     return {leg: units for hold in holds for leg, units in _outstanding(hold)}
 
 
 def compare_legs(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
-    """Outstanding legs must be those of the folded holds."""
+    """Check that the outstanding legs are those of the folded holds."""
     for key, mine, found, theirs in aligned(stored.each_leg(), folded.legs.items()):
         if found or mine != theirs:
             wrong.legs[key] = mine, theirs
@@ -132,7 +132,7 @@ class Counted(Struct, frozen=True):
 
 
 def pool_agrees(pool: Pool, counted: Counted) -> Iterator[Difference]:
-    """What must be true of a stored pool, given what the other rows say."""
+    """Check a stored pool against the other rows."""
     held, waiting = counted.open_legs
     for field, was, says, how in (
         ("held", pool.held, held, "sum of its legs"),

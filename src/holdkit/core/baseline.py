@@ -138,11 +138,11 @@ class Baseline:
         self.slot = max(self.slot, entry.slot)
 
     def leaving(self) -> list[Key]:
-        """The holds that were changed and may leave the baseline, if they are neither stored nor told of by a later entry."""
+        """Return the changed holds that may leave the baseline, if they are neither stored nor told of by a later entry."""
         return [key for key, hold in self._holds.items() if hold is not None and may_leave(hold)]
 
     def forget(self, holds: Iterable[Key]) -> None:
-        """These have left."""
+        """Forget holds that have left."""
         for tenant, id in holds:
             self.changed[HOLD, tenant, id, ""] = None
 
@@ -153,7 +153,7 @@ class Baseline:
         self._put((POOL, *key, ""), pool)
 
     def get_hold(self, key: Key) -> StoredHold | None:
-        """The hold as it is."""
+        """Return the hold as it is."""
         if key in self._holds:
             return self._holds[key]
         body = self._rows.get((HOLD, *key, ""))
@@ -189,7 +189,7 @@ class Baseline:
 
 
 def encode_row(row: object) -> str:
-    """The body of a pool, tally, hold, record or floor."""
+    """Encode a pool, tally, hold, record or floor as a body."""
     return _encode(row).decode()
 
 
@@ -199,7 +199,7 @@ _BODIES: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
 
 
 def decode_row(kind: str, body: str) -> Any:
-    """The pool, tally, hold, record or floor of a body."""
+    """Decode the body of a pool, tally, hold, record or floor."""
     return _BODIES[kind].decode(body)
 
 
@@ -254,7 +254,7 @@ def rows_touched(entries: Iterable[Entry]) -> list[RowKey]:
 
 
 def subject_keys(tenant: str, subject: str) -> Iterator[RowKey]:
-    """The rows that a subject may name: a hold, a pool, a record as kind/id."""
+    """Yield the rows that a subject may name: a hold, a pool, a record as kind/id."""
     yield HOLD, tenant, subject, ""
     yield POOL, tenant, subject, ""
     for cut in [index for index, letter in enumerate(subject) if letter == "/"][:8]:
@@ -262,7 +262,7 @@ def subject_keys(tenant: str, subject: str) -> Iterator[RowKey]:
 
 
 def entry_of_row(row: BaselineRow, slot: Slot) -> Entry:
-    """A row as an entry: it puts the row's state. A body that is none raises `msgspec.DecodeError`."""
+    """Return an entry that puts the state of a row. Raise `msgspec.DecodeError` if its body cannot be decoded."""
     tenant, action = row.tenant, Action.JOURNAL_BASELINE
     if row.kind == HOLD:
         return Entry(slot, action, row.id, tenant, hold=_hold.decode(row.body))

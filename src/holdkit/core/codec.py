@@ -31,27 +31,27 @@ _VERSION_7: Final = bytes.fromhex("70008000000000000000")  # the others: version
 
 
 def canonical_json(value: Any) -> str:
-    """The one JSON text of a value: sorted keys, no spaces."""
+    """Return the one JSON text of a value: sorted keys, no spaces."""
     return _canonical.encode(value).decode()
 
 
 def encode_entry(entry: Entry) -> str:
-    """An entry as JSON text."""
+    """Encode an entry as JSON text."""
     return _plain.encode(entry).decode()
 
 
 def decode_entry(text: str | bytes) -> Entry:
-    """The entry of a JSON text."""
+    """Decode the JSON text of an entry."""
     return _entry.decode(text)
 
 
 def encode_outcome(outcome: Outcome) -> str:
-    """An outcome as JSON text, including the token, which only operation records keep."""
+    """Encode an outcome as JSON text, including the token, which only operation records keep."""
     return _plain.encode(outcome).decode()
 
 
 def decode_outcome(text: str | bytes) -> Done | Refusal:
-    """The outcome of a JSON text."""
+    """Decode the JSON text of an outcome."""
     outcome: Done | Refusal = _outcome.decode(text)
     return outcome
 
@@ -86,19 +86,19 @@ def group_fingerprint(commands: Sequence[AnyCommand], atomic: bool) -> str:
 
 
 def hash_owner(token: str) -> str:
-    """What holds and journal keep of a token."""
+    """Hash a token for holds and journal, which never store the token."""
     hasher = _owner.copy()
     hasher.update(token.encode())
     return hasher.hexdigest()
 
 
 def same_owner(token: str | None, owner_hash: str) -> bool:
-    """Whether the token is the hold's, compared in constant time."""
+    """Return whether the token is the hold's, compared in constant time."""
     return token is not None and compare_digest(hash_owner(token), owner_hash)
 
 
 def digest(text: str) -> str:
-    """A short digest of a text."""
+    """Return a short digest of a text."""
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -106,19 +106,19 @@ def digest(text: str) -> str:
 
 
 def minted_id(slot: Slot, randomness: bytes) -> str:
-    """A UUID of version 7 out of 10 random bytes: 48 bits of milliseconds, then 74 random bits."""
+    """Return a UUID of version 7 out of 10 random bytes: 48 bits of milliseconds, then 74 random bits."""
     return id_begin(slot // 1000) + id_ends(randomness)[0]
 
 
 @lru_cache(maxsize=8)
 def id_begin(milliseconds: int) -> str:
-    """What ids begin with that are minted in this millisecond, in which there are many under load."""
+    """Return the first digits of ids that are minted in this millisecond. Under load it mints many."""
     return f"{milliseconds & 0xFFFF_FFFF_FFFF:012x}"
 
 
 def id_ends(randomness: bytes, piece: int = 10) -> list[str]:
-    """What follows the time in minted ids: 20 digits for the first 10 random bytes of each piece, and the digits of the rest of it.
-    All of them are made at once."""
+    """Return the digits that follow the time in minted ids: 20 digits for the first 10 random bytes of each piece, and the digits of the
+    rest of it. All of them are made at once."""
     many, rest = len(randomness) // piece, piece - 10
     random = int.from_bytes(randomness) & int.from_bytes((_RANDOM_BITS + b"\xff" * rest) * many)
     text = (random | int.from_bytes((_VERSION_7 + bytes(rest)) * many)).to_bytes(piece * many).hex()
@@ -126,7 +126,7 @@ def id_ends(randomness: bytes, piece: int = 10) -> list[str]:
 
 
 def minted_at(hold_id: str) -> Slot | None:
-    """When an id was minted, or None if its form shows that Holdkit did not mint it."""
+    """Return the time at which an id was minted, or None if its form shows that Holdkit did not mint it."""
     if len(hold_id) != 32 or hold_id[12] != "7" or hold_id[16] not in "89ab":
         return None
     return int(hold_id[:12], 16) * 1000

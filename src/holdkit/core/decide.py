@@ -144,7 +144,7 @@ def _all_or_none(view: View, group: Group, due: SweepList) -> list[Outcome]:
 
 
 def _as_offered(view: View, command: AnyCommand, outcome: Outcome) -> Outcome:
-    """The outcome of a command of an atomic group, after the lines have been fed; recorded like that too."""
+    """Return the outcome of a command of an atomic group after the lines have been fed, and record it in this state."""
     now = current(view, outcome)
     if command.op is not None and now is not outcome and isinstance(now, Done) and not now.replayed:
         key = (command.tenant, command.op)
@@ -170,7 +170,7 @@ def feed_first(view: View, group: Group) -> bool:
 
 
 def current(view: View, outcome: Outcome) -> Outcome:
-    """The outcome, with the hold as it is now if it has been offered units since."""
+    """Return the outcome; if the hold has been offered units since, with the hold as it is now."""
     if isinstance(outcome, Done) and outcome.hold is not None and outcome.hold.state is State.WAITING:
         hold = view.holds.get(outcome.hold.key)
         return outcome if hold is outcome.hold else structs.replace(outcome, hold=hold)
@@ -178,7 +178,7 @@ def current(view: View, outcome: Outcome) -> Outcome:
 
 
 def abort(view: View, group: Group, culprit: int, outcome: Outcome) -> list[Outcome]:
-    """One command was refused, so none is applied; each answer is recorded under its operation id.
+    """Apply no command, because one was refused; record each answer under its operation id.
 
     Nothing is recorded if that refusal settles nothing: then the same group may succeed in its next attempt.
     """
@@ -197,14 +197,14 @@ def abort(view: View, group: Group, culprit: int, outcome: Outcome) -> list[Outc
 
 
 def answer(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Outcome:
-    """Rung 0, then the command; a refusal is recorded like a grant."""
+    """Pass rung 0, then execute the command; record a refusal like a grant."""
     outcome = decide(view, command, due) if command.op is None else _answer_once(view, command, command.op, due)
     view.numbers.append(view.written)
     return outcome
 
 
 def _answer_once(view: View, command: AnyCommand, op: str, due: SweepList) -> Outcome:
-    """The recorded answer of the operation id; the first time, the answer is decided and recorded."""
+    """Return the recorded answer of the operation id; the first time, decide the answer and record it."""
     outcome = recall(view, command)
     if outcome is None:
         is_full = operations_full(view)
@@ -216,7 +216,7 @@ def _answer_once(view: View, command: AnyCommand, op: str, due: SweepList) -> Ou
 
 
 def decide(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Outcome:
-    """One command at its slot: max(the engine's clock, the last slot of its pools)."""
+    """Decide one command at its slot: max(the engine's clock, the last slot of its pools)."""
     plain = PLAIN.get(type(command))
     if plain is not None and not (view.has_lines or view.recheck or view.atomic):
         granted = plain(view, command)

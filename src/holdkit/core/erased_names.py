@@ -49,7 +49,7 @@ class ErasedNames(Struct, frozen=True):
     """Whether a claim was erased while it was taken."""
 
     def others(self, tenant: str, account: str) -> tuple[str, ...]:
-        """The other names under which units of this account are counted."""
+        """Return the other names under which units of this account are counted."""
         if not self.accounts:
             return ()
         known = _STUB.fullmatch(account)
@@ -58,14 +58,14 @@ class ErasedNames(Struct, frozen=True):
         return tuple(name for name in every if name != account)
 
     def claim(self, tenant: str, pool: str) -> str | None:
-        """The id that the pool of this claim has if it was erased while it was taken; None: there is none."""
+        """Return the id that the pool of this claim has if it was erased while it was taken; None: there is none."""
         if not self.claims or not is_claim(pool):
             return None
         return erased_claim(self.secret, tenant, pool, self.lanes)
 
 
 def names_of(limits: Limits, secret: bytes, lanes: int) -> ErasedNames | None:
-    """How erased names are recognised under these limits; None: there are none."""
+    """Return the names that recognise erased ones under these limits; None if there are no erased names."""
     if not limits.erased_accounts and not limits.erased_claims:
         return None
     return ErasedNames(secret, lanes, limits.erased_accounts, bool(limits.erased_claims))
@@ -73,22 +73,22 @@ def names_of(limits: Limits, secret: bytes, lanes: int) -> ErasedNames | None:
 
 @lru_cache(maxsize=4_096)
 def erased_account(secret: bytes, tenant: str, account: str) -> str:
-    """The first stub of an account."""
+    """Return the first stub of an account."""
     return ERASED + keyed(secret, b"holdkit.account", tenant, account)
 
 
 def stub_of(first: str, n: int) -> str:
-    """The nth stub of an account, from 0 on."""
+    """Return the nth stub of an account, from 0 on."""
     return f"{first}-{n}" if n else first
 
 
 def stubs_in(text: str, first: str) -> set[str]:
-    """The stubs of an account that a text names."""
+    """Return the stubs of an account that a text names."""
     return {found[0] for found in _STUB.finditer(text) if found[1] == first}
 
 
 def total_usage(pages: Iterable[Iterable[AccountUsage]], limit: int) -> list[AccountUsage]:
-    """What an account uses by pool: the sum of pages, each of one of its names, in order of pool and cut off at the same limit."""
+    """Sum what an account uses by pool over pages, each of one of its names, in order of pool and cut off at the same limit."""
     sums: dict[str, AccountUsage] = {}
     for page in pages:
         for one in page:
@@ -99,17 +99,17 @@ def total_usage(pages: Iterable[Iterable[AccountUsage]], limit: int) -> list[Acc
 
 @lru_cache(maxsize=4_096)  # one hash for every lane, on average
 def erased_claim(secret: bytes, tenant: str, pool: str, lanes: int) -> str:
-    """The id of a claim's pool after it was erased: a keyed hash of the id that it had, in the same lane."""
+    """Return the id of a claim's pool after it was erased: a keyed hash of the id that it had, in the same lane."""
     return _in_lane(lambda n: keyed(secret, b"holdkit.erased", tenant, pool, str(n)), tenant, pool, lanes)
 
 
 def is_claim(pool: str) -> bool:
-    """Whether a pool is that of a claim which was not erased."""
+    """Return whether a pool is that of a claim which was not erased."""
     return pool.startswith(CLAIMS) and not is_erased_claim(pool)
 
 
 def is_erased_claim(pool: str) -> bool:
-    """Whether a pool has such an id."""
+    """Return whether a pool has the id of an erased claim."""
     return pool.startswith(_ERASED_CLAIMS)
 
 

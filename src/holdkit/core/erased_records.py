@@ -71,7 +71,7 @@ class ErasedRecords:
         return isinstance(value, list) and any(map(self._names, value))
 
     def decide(self, key: RecordKey, stored: Mapping[RecordKey, Record]) -> None:
-        """Whether a record stays although it tells of the person; `stored` has those of `keys_to_know` that there are."""
+        """Decide whether a record stays although it tells of the person; `stored` has the existing records of `keys_to_know`."""
         self._decided.add(key)
         tenant, kind, id = key
         kept_while, record = KEPT_WHILE.get(kind), stored.get(key)
@@ -82,23 +82,24 @@ class ErasedRecords:
             self.in_use.pop(key, None)
 
     def after(self, record: Record) -> Record:
-        """A record, stored or in an entry, without what is erased; as it is until that is decided."""
+        """Return a record, stored or in an entry, without erased values; unchanged until `decide` has decided it."""
         kept = record.key not in self._decided or self.in_use.get(record.key) == record
         return record if kept or not self.tells(record) else structs.replace(record, body=ERASED_DOCUMENT)
 
     def listed(self) -> tuple[str, ...]:
-        """Those that stay, as kind/id: up to 100."""
+        """List the records that stay, as kind/id: up to 100."""
         return tuple(sorted(f"{kind}/{id}" for _, kind, id in self.in_use)[:100])
 
 
 def keys_to_know(key: RecordKey) -> list[RecordKey]:
-    """The records that say whether one is in use: itself, and others with its id."""
+    """Return the keys of the records that decide whether one is in use: its own, and others with its id."""
     tenant, kind, id = key
     return [key, *((tenant, other, id) for other in KEPT_WHILE.get(kind, ()))]
 
 
 def texts_within(value: str) -> list[str]:
-    """What the JSON text of an entry contains if its record has this value: in the record's document, or in a document inside of it."""
+    """Return the parts that the JSON text of an entry contains if its record has this value: in the record's document, or in a document
+    inside of it."""
     texts: dict[str, None] = {}
     for _ in range(3):
         value = msgspec.json.encode(value).decode()[1:-1]

@@ -57,7 +57,8 @@ class Selector(Struct, frozen=True):
 
 
 def texts_of(value: str) -> tuple[str, str]:
-    """What the JSON text of an entry contains if it has this value: as a value, and as a value inside of a document."""
+    """Return the parts that the JSON text of an entry contains if it has this value: as a value, and as a value inside
+    of a document."""
     quoted = msgspec.json.encode(value).decode()
     return quoted, msgspec.json.encode(quoted).decode()[1:-1]
 
@@ -162,7 +163,7 @@ class Erasure:
     # What becomes of it
 
     def entry(self, entry: Entry) -> Entry:
-        """The entry without what is erased; the same object if there is nothing to erase."""
+        """Return the entry without erased values; the same object if there is nothing to erase."""
         if entry.tenant != self.selector.tenant:
             return entry
         told = entry.action is Action.JOURNAL_ERASED  # of another erasure: only who asked for it is replaced
@@ -210,7 +211,7 @@ class Erasure:
         return (refused.entity if by == "entity" else refused.account if by == "account" else None) in those
 
     def _came_back(self, entry: Entry) -> bool:
-        """Whether it tells why units of the account, or of an erased claim, came back without a hold."""
+        """Return whether an entry tells why units of the account, or of an erased claim, came back without a hold."""
         counted = (effect.tally.account for effect in entry.effects if effect.tally is not None)
         named = self.selector.by == "account" and self.selector.value in counted
         return entry.action is Action.POOL_RETURNED and (self.pools.get(entry.subject) or named)
@@ -235,17 +236,17 @@ class Erasure:
         return mine and not counted
 
     def hold(self, hold: StoredHold) -> StoredHold:
-        """A stored hold without what is erased."""
+        """Return a stored hold without erased values."""
         after = self.entry(entry_of_hold(hold)).hold
         assert after is not None
         return after
 
     def pool(self, pool: Pool) -> Pool:
-        """A stored pool without what is erased."""
+        """Return a stored pool without erased values."""
         return self.entry(entry_of_pool(pool)).effects[0].pool
 
     def outcome(self, tenant: str, outcome: Done | Refusal) -> Done | Refusal:
-        """A recorded answer without what is erased."""
+        """Return a recorded answer without erased values."""
         if tenant != self.selector.tenant:
             return outcome
         if isinstance(outcome, Refusal):
@@ -267,7 +268,7 @@ class Erasure:
         return structs.replace(short, pool=pool, label=self.stub if gone else short.label)
 
     def account(self, account: str | None) -> str | None:
-        """The account of a leg or a tally."""
+        """Return the account of a leg or a tally."""
         return self.stub if self.selector.by == "account" and account == self.selector.value else account
 
 

@@ -22,7 +22,7 @@ class Foldable(Protocol):
         ...
 
     def get_hold(self, key: Key, /) -> StoredHold | None:
-        """The hold as it is."""
+        """Return the hold as it is."""
         ...
 
     def put_hold(self, hold: StoredHold, /) -> None:
@@ -42,7 +42,7 @@ class Foldable(Protocol):
         ...
 
     def raise_floor(self, tenant: str, fence: int, /) -> None:
-        """Later pools of this tenant begin at this fence, or above."""
+        """Let later pools of this tenant begin at this fence, or above."""
         ...
 
 
@@ -74,7 +74,7 @@ def fold(state: Foldable, entry: Entry) -> None:
 
 
 def _after(name: str) -> str:
-    """Where a field comes from after a change: from the change, if it says it."""
+    """Return the source of a field after a change: the change, if it has the field."""
     if name not in Change.__struct_fields__:
         return f"hold.{name}"
     may_be_silent = defaults_of(Change).get(name) is UNSET

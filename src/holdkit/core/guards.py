@@ -39,7 +39,7 @@ Ending: TypeAlias = ConfirmHold | ReleaseHold
 
 
 def guardable(group: Group, limits: Limits) -> PlaceHold | Ending | None:
-    """The one command of this group, if a guard may decide it under these limits."""
+    """Return the one command of this group, if a guard may decide it under these limits."""
     if (
         len(group.commands) != 1
         or group.atomic
@@ -67,7 +67,7 @@ def _is_plain_place(command: PlaceHold, limits: Limits) -> bool:
 
 
 def granted(command: PlaceHold, owner_hash: str, metadata: str | None, slot: Slot, fence: int) -> Done:
-    """The outcome of placing a hold at this slot, under this fence; the metadata as canonical JSON."""
+    """Return the outcome of placing a hold at this slot, under this fence; the metadata as canonical JSON."""
     assert command.id is not None, "the kernel mints ids"
     leg = command.legs[0]
     deadline = None if command.ttl_slots is None else slot + command.ttl_slots
@@ -78,7 +78,7 @@ def granted(command: PlaceHold, owner_hash: str, metadata: str | None, slot: Slo
 
 
 def ended(command: Ending, hold: StoredHold, slot: Slot) -> Done:
-    """The outcome of ending this hold at this slot."""
+    """Return the outcome of ending this hold at this slot."""
     leg = hold.legs[0]
     confirmed = type(command) is ConfirmHold
     entity = command.entity if isinstance(command, ConfirmHold) else None

@@ -34,7 +34,7 @@ _READ: Final = {"legs": "legs({})", "state": "STATES[{}]", "above": "() if {0} i
 
 
 def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
-    """The columns kept and kept_from."""
+    """Return the columns kept and kept_from."""
     kept = keeping(hold)
     return (None, None) if kept is None else (int(kept[0]), kept[1])
 

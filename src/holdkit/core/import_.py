@@ -34,7 +34,7 @@ class Carried(Struct, frozen=True, gc=False):
 
 
 def chunks(carried: Iterable[Carried]) -> Iterator[list[Carried]]:
-    """Chunks that are written together."""
+    """Yield chunks that are written together."""
     chunk: list[Carried] = []
     size = 0
     for one in carried:
@@ -48,7 +48,7 @@ def chunks(carried: Iterable[Carried]) -> Iterator[list[Carried]]:
 
 
 def needs_of(chunk: Sequence[Carried]) -> Needs:
-    """What must be loaded to fold these entries."""
+    """Return the needs of folding these entries."""
     pools: set[Key] = set()
     holds: set[Key] = set()
     records: set[RecordKey] = set()
@@ -80,7 +80,7 @@ def take_in(view: View, chunk: Sequence[Carried]) -> None:
 
 
 def contradiction(line: int, words: str) -> InvalidRequest:
-    """The error for an inconsistent journal."""
+    """Return the error for an inconsistent journal."""
     return invalid(f"line {line}", "entry_contradicts", f"does not follow from the lines before it: {words}")
 
 
@@ -92,5 +92,5 @@ def check_room(limits: Limits, pools: int, live_holds: int) -> None:
 
 
 def not_empty(where: str) -> InvalidRequest:
-    """The error for an import into an engine that is not empty."""
+    """Return the error for an import into an engine that is not empty."""
     return invalid("url", "target_not_empty", f"{where} has a journal already: import into a new, empty one")

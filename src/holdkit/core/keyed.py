@@ -41,7 +41,7 @@ def claim_id(key: str) -> str:
 
 
 def keyed(secret: bytes, purpose: bytes, *parts: str, size: int = 16) -> str:
-    """Hex digits for these texts, and for no others."""
+    """Hash these texts to hex digits that no other texts have."""
     hasher = hashlib.blake2b(digest_size=size, key=secret, person=purpose)
     for part in parts:
         text = part.encode()

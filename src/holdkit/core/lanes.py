@@ -21,22 +21,22 @@ _LOW = {f"{byte:02x}": byte for byte in range(256)}
 
 @lru_cache(maxsize=65_536)  # called several times per command
 def lane_of_pool(key: Key, lanes: int) -> int:
-    """The lane of a pool: its root's."""
+    """Return the lane of a pool: its root's."""
     return crc32(f"{key[0]}\0{root_of(key[1])}".encode()) % lanes if lanes > 1 else 0
 
 
 def lane_of_operation(key: Key, lanes: int) -> int:
-    """The lane of an operation id: independent of pools, so that its reuse with another pool is detected."""
+    """Return the lane of an operation id: independent of pools, so that its reuse with another pool is detected."""
     return crc32(f"{key[0]}\0op\0{key[1]}".encode()) % lanes if lanes > 1 else 0
 
 
 def lane_of_record(key: RecordKey, lanes: int) -> int:
-    """The lane of a record."""
+    """Return the lane of a record."""
     return crc32("\0".join(key).encode()) % lanes if lanes > 1 else 0
 
 
 def lane_of_hold(hold_id: str, lanes: int) -> int:
-    """The lane of a hold, given by the low 16 bits of its id."""
+    """Return the lane of a hold, given by the low 16 bits of its id."""
     return int(hold_id[-4:], 16) % lanes if 256 % lanes else _LOW[hold_id[-2:]] % lanes  # mostly 8 bits are enough
 
 

@@ -29,7 +29,7 @@ MOST_PAST: Final = 100
 
 
 def subject_of(record: Record) -> str:
-    """The subject of journal entries about a record."""
+    """Return the subject of journal entries about a record."""
     return SUBJECT if record.key == LIMITS_KEY else f"{record.kind}/{record.id}"
 
 
@@ -49,7 +49,7 @@ _decoder: Final = msgspec.json.Decoder(Changed)
 
 
 def changed_of(record: Record) -> Changed:
-    """The content of the record."""
+    """Return the content of the record."""
     return _decoder.decode(record.body)
 
 
@@ -69,13 +69,13 @@ def limit_value(name: str, value: object) -> None:
 
 
 def beyond_bounds(name: str, *, too_much: bool) -> InvalidRequest:
-    """The error for a limit that is below its least value, or above its greatest."""
+    """Return the error for a limit that is below its least value, or above its greatest."""
     small, large = ("short", "long") if BOUNDS[name].is_interval else ("small", "large")
     return invalid(name, f"{name}_too_{large if too_much else small}", allowed(name))
 
 
 def allowed(name: str) -> str:
-    """What a limit may be, in words."""
+    """Describe the values that a limit may have, in words."""
     bound = BOUNDS[name]
     if bound.is_interval:
         return f"must lie between {spelled(bound.least)} and {spelled(bound.greatest)}"
@@ -84,12 +84,12 @@ def allowed(name: str) -> str:
 
 
 def places_key(legs: tuple[Leg, ...]) -> bool:
-    """Whether any of the legs is a key."""
+    """Return whether any of the legs is a key."""
     return any(leg.pool.startswith(CLAIMS) for leg in legs)
 
 
 def for_keys(limits: Limits) -> str:
-    """The message for a key that would be held longer than `max_claim_ttl`."""
+    """Return the message for a key that would be held longer than `max_claim_ttl`."""
     return f"must be at most {spelled(limits.max_claim_ttl)} for a key (max_claim_ttl)"
 
 
@@ -129,7 +129,8 @@ def journaled(created: Limits, record: Record | None) -> Limits:
 
 
 def was_bounded(limits: Limits, record: Record | None) -> bool:
-    """Whether `max_holds` is set under these limits, or was at any time before the record that they come from."""
+    """Return whether `max_holds` is set under these limits, or was at any time before the record that they come
+    from."""
     if limits.max_holds is not None:
         return True
     try:
@@ -139,7 +140,7 @@ def was_bounded(limits: Limits, record: Record | None) -> bool:
 
 
 def changed_record(limits: Limits, changes: Mapping[str, int | None], before: Record | None, now: Slot) -> Record:
-    """The record after a change of the limits in force."""
+    """Return the record after a change of the limits in force."""
     earlier = {} if before is None else changed_of(before).limits
     was = {name: getattr(limits, name) for name in changes}
     after = structs.replace(limits, **changes)
@@ -150,8 +151,8 @@ def changed_record(limits: Limits, changes: Mapping[str, int | None], before: Re
 
 
 def _past(before: Limits, after: Limits, now: Slot) -> tuple[PastRetention, ...]:
-    """The past retentions that can still decide whether an id has retired: each shorter than all later ones, and recent
-    enough that the current one does not decide it anyway."""
+    """Return the past retentions that can still decide whether an id has retired: each shorter than all later ones, and
+    recent enough that the current one does not decide it anyway."""
     if after.retention == before.retention:
         return before.past
     later, kept = after.retention, list[PastRetention]()

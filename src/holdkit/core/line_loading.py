@@ -36,7 +36,7 @@ def lines_to_load(
     limits: Limits,
     ending: Iterable[StoredHold] = (),
 ) -> dict[Key, ToLoad]:
-    """For each of these pools that has a line: what to load of it. `pools` are those that the batch touches, `due` their due legs,
+    """Return what to load of the line of each of these pools that has one. `pools` are those that the batch touches, `due` their due legs,
     and `ending` the holds that a sweep will end."""
     spare = {key: pool.available for key, pool in pools.items() if pool.waiting}
     if not spare:

@@ -113,11 +113,12 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
         return (self.tenant, self.id)
 
     def same_life(self, other: Pool) -> bool:
-        """Whether both are the same pool at different times; otherwise one was created under the id of a removed one."""
+        """Return whether both are the same pool at different times; otherwise one was created under the id of a removed
+        one."""
         return (self.floor, self.label) == (other.floor, other.label)
 
     def idle_from(self, retention: Slot) -> Slot | None:
-        """The slot from which it may be swept away in its current state; None if it may not.
+        """Return the slot from which it may be swept away in its current state; None if it may not.
 
         A window's pool when the window is over, an empty on-demand pool at once; a labelled one stays readable for the
         retention. An archived one stays until it is removed: if it were swept away, a leg could create it again.
@@ -236,7 +237,7 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
         return named + [level.pool for level in self.above if level.pool not in named] if self.above else named
 
     def open_legs(self) -> list[tuple[str, OpenLeg]]:
-        """What it has outstanding, by pool."""
+        """Return its outstanding units, by pool."""
         if self.account is None and not self.above and self.state is not WAITING:  # by far the most
             return [(leg.pool, OpenLeg(leg.held)) for leg in self.legs if leg.held]
         if self.state is WAITING:
@@ -248,7 +249,7 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
         return [(pool, OpenLeg(held, account=tallied(pool, self.account))) for pool, held in units.items() if held]
 
     def due(self, now: Slot) -> bool:
-        """Whether the deadline has come: the only rule about time."""
+        """Return whether the deadline has come: the only rule about time."""
         return self.deadline is not None and self.deadline <= now
 
     @property
@@ -257,7 +258,8 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
         return MAX_SLOT if self.deadline is None else self.deadline
 
     def same_life(self, other: StoredHold) -> bool:
-        """Whether both are the same hold at different times; otherwise one was placed under the id of a retired one."""
+        """Return whether both are the same hold at different times; otherwise one was placed under the id of a retired
+        one."""
         return not (_another_life(self, other) or (self.number is None and _granted_anew(self, other)))
 
 

@@ -120,13 +120,13 @@ def _name_record(need: Needs, command: PutRecord | ChangeLimits) -> None:
 
 
 def _others(key: TallyKey, names: ErasedNames) -> list[TallyKey]:
-    """The tallies of the same account under other names."""
+    """Return the tallies of the same account under other names."""
     tenant, pool, account = key
     return [(tenant, pool, name) for name in names.others(tenant, account)]
 
 
 def _tallies_of_placed(groups: Sequence[Group], accounts: Mapping[Key, Collection[str]]) -> Iterator[TallyKey]:
-    """The tallies of these accounts on the pools of the holds that the batch itself places."""
+    """Yield the tallies of these accounts on the pools of the holds that the batch itself places."""
     for command in (command for group in groups for command in group.commands if command.names == "legs"):
         for account in accounts.get((command.tenant, command.id or ""), ()):
             yield from _counted(command.tenant, all_pools(command.legs), account)
@@ -137,7 +137,7 @@ def _counted(tenant: str, pools: Iterable[str], account: str) -> list[TallyKey]:
 
 
 def pools_named(command: PoolCommand) -> tuple[str, ...]:
-    """The pools that a command about one pool changes or looks at."""
+    """Return the pools that a command about one pool changes or looks at."""
     if isinstance(command, ReturnToPool):
         return path_of(command.id)
     parent = parent_of(command.id) if isinstance(command, CreatePool | RemovePool) else None
@@ -149,8 +149,8 @@ def tallies_of(
     names: ErasedNames | None = None,
     accounts: Mapping[Key, Collection[str]] = NO_ACCOUNTS,
 ) -> set[TallyKey]:
-    """The tallies that move with the units of these holds, of their own accounts and of those that a batch names for them; where
-    names were erased, also those that are counted with them."""
+    """Return the tallies that move with the units of these holds: of their own accounts and of those that a batch names for them. Where
+    names were erased, add those that are counted with them."""
     moving = {
         key
         for hold in holds

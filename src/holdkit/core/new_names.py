@@ -62,12 +62,12 @@ class NewNames:
         return erased_account(self.stored.secret, self._tenant, self._account)
 
     def stubs(self) -> list[str]:
-        """Every name that the account may have got when it was erased."""
+        """Return every name that the account may have got when it was erased."""
         return [stub_of(self.first_stub, n) for n in range(self.stored.accounts)]
 
     def next_stub(self, known: Collection[str]) -> str | None:
-        """The name of the account, which uses units: its first stub that nothing names yet. None: that is one more than others know
-        of. `store` stores it; nothing must be replaced before."""
+        """Return the new name of the account, which uses units: its first stub that no row or entry names yet. None if that is one more
+        than others know of: `store` stores it, and nothing must be replaced before."""
         n = next(n for n in count() if stub_of(self.first_stub, n) not in known)
         if n >= MOST_STUBS:
             why = (

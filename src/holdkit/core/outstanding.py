@@ -44,5 +44,5 @@ class Tally(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def tallied(pool: str, account: str | None) -> str | None:
-    """The account whose tally a leg on this pool moves: none on the pools of faces."""
+    """Return the account whose tally a leg on this pool moves: none on the pools of faces."""
     return account if account is None or pool[0] != "~" else None

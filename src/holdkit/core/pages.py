@@ -46,27 +46,27 @@ def page_of(rows: Iterable[T], size: Callable[[T], int], limit: int | None, max_
 
 
 def text_bytes(text: str | None) -> int:
-    """The bytes of a text in UTF-8."""
+    """Count the bytes of a text in UTF-8."""
     return 0 if text is None else len(text) if text.isascii() else len(text.encode())
 
 
 def hold_bytes(hold: StoredHold) -> int:
-    """About the bytes of a hold, as a document."""
+    """Estimate the bytes of a hold, as a document."""
     return 500 + text_bytes(hold.metadata) + sum([80 + text_bytes(leg.pool) for leg in hold.legs])
 
 
 def record_bytes(record: Record) -> int:
-    """About the bytes of a record, as a document."""
+    """Estimate the bytes of a record, as a document."""
     return document_bytes(record.body)
 
 
 def document_bytes(body: str) -> int:
-    """About the bytes of a record with this body, as a document."""
+    """Estimate the bytes of a record with this body, as a document."""
     return 200 + text_bytes(body)
 
 
 def beyond(prefix: str) -> str | None:
-    """The first text, in code point order, after all that begin with `prefix`; None if there is none."""
+    """Return the first text, in code point order, after all that begin with `prefix`; None if there is none."""
     while prefix:
         last = ord(prefix[-1])
         if last < 0x10FFFF:
@@ -76,7 +76,7 @@ def beyond(prefix: str) -> str | None:
 
 
 def disjoint(prefixes: Iterable[str]) -> tuple[str, ...]:
-    """These prefixes in order, without those that begin with another of them: a text begins with one of the rest at most."""
+    """Return these prefixes in order, without those that begin with another of them: a text begins with at most one of the result."""
     found: list[str] = []
     for prefix in sorted(prefixes):
         if not found or not prefix.startswith(found[-1]):

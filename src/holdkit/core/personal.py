@@ -49,12 +49,12 @@ def kind_of(path: Path) -> str:
 
 
 def fields(entry: Entry) -> dict[Path, str]:
-    """The personal fields of an entry that have a value."""
+    """Return the personal fields of an entry that have a value."""
     return split(entry)[1]
 
 
 def split(entry: Entry) -> tuple[Entry, dict[Path, str]]:
-    """The entry with each personal value replaced by an empty text (the id of a face's pool by `~`), and those values."""
+    """Return the entry with each personal value replaced by an empty text (the id of a face's pool by `~`), and those values."""
     found: dict[Path, str] = {}
 
     def take(path: Path, value: str) -> str:
@@ -76,23 +76,23 @@ def text_digest(text: str) -> str:
 
 
 def rewrite(entry: Entry, values: Mapping[Path, str]) -> Entry:
-    """The entry with other values in some of its personal fields; a path without a field is ignored."""
+    """Replace values in some of an entry's personal fields; ignore a path without a field."""
     return _entry(entry, values.get)
 
 
 def replaced(before: Entry, after: Entry) -> list[Path]:
-    """The personal fields of an entry that have another value afterwards."""
+    """Return the personal fields of an entry that have another value afterwards."""
     left = fields(after)
     return [path for path, value in fields(before).items() if left[path] != value]
 
 
 def erase(entry: Entry, which: Iterable[Path], stub: str) -> Entry:
-    """The entry with these fields replaced by the stub, or by `ERASED_DOCUMENT` where JSON is expected."""
+    """Replace these fields of an entry by the stub, or by `ERASED_DOCUMENT` where JSON is expected."""
     return rewrite(entry, {path: stub_for(path, stub) for path in which})
 
 
 def stub_for(path: Path, stub: str) -> str:
-    """What takes the place of an erased value: a pool keeps the id of a face's pool, with the stub in it."""
+    """Return the replacement of an erased value: a pool keeps the id of a face's pool, with the stub in it."""
     kind = kind_of(path)
     if kind in DOCUMENTS:
         return ERASED_DOCUMENT
@@ -100,7 +100,7 @@ def stub_for(path: Path, stub: str) -> str:
 
 
 def is_stub(path: Path, value: str) -> bool:
-    """Whether a value can be what an erasure has left. The id of a pool may be any of a face's: a claim that stays taken gets
+    """Return whether a value can be what an erasure has left. The id of a pool may be any of a face's: a claim that stays taken gets
     another one."""
     kind = kind_of(path)
     if kind in DOCUMENTS:
@@ -173,13 +173,13 @@ PERSONAL[Change] = (
 
 
 def _texts(struct: Struct, path: Path, see: See) -> dict[str, str]:
-    """What becomes of the personal fields of a struct that have a value; `path` is what stands before their names."""
+    """Return the changed values of a struct's personal fields; `path` is the prefix of their names."""
     values = ((name, getattr(struct, name)) for name in PERSONAL[type(struct)])
     return {name: see(f"{path}{name}", value) for name, value in values if value is not None and value is not UNSET}
 
 
 def _legs(legs: tuple[HeldLeg, ...], path: Path, see: See) -> tuple[HeldLeg, ...]:
-    """The legs of a hold. (The pools above them are never those of a face.)"""
+    """Return the legs of a hold. (The pools above them are never those of a face.)"""
     return tuple(
         structs.replace(leg, pool=see(f"{path}.{at}.pool", leg.pool)) if leg.pool.startswith("~") else leg
         for at, leg in enumerate(legs)

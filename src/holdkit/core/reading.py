@@ -199,7 +199,7 @@ class ReadPoolHistory(Query[Page[JournalRow]], frozen=True):
 
 
 def touches(entry: Entry, pool: str) -> bool:
-    """Whether an entry belongs to a pool's history: it created, changed or removed the pool, moved its units, or refused a command
+    """Return whether an entry belongs to a pool's history: it created, changed or removed the pool, moved its units, or refused a command
     that named it first."""
     if entry.refused is not None:
         return entry.subject == pool and not entry.refused.of_hold

@@ -54,7 +54,8 @@ def _subject(view: View, command: AnyCommand) -> str:
 
 
 def _legs(view: View, command: AnyCommand, refusal: Refusal) -> tuple[AskedLeg, ...]:
-    """What was asked for, by pool; and what pools above these, or those of the hold, fell short of."""
+    """Return the requested amounts, by pool; and the shortfalls of the pools above these, or above those of the
+    hold."""
     if command.names == "legs":
         legs = [_asked(view, command.tenant, leg) for leg in command.legs]
         asked = {leg.pool: leg for leg in legs}
@@ -66,7 +67,7 @@ def _legs(view: View, command: AnyCommand, refusal: Refusal) -> tuple[AskedLeg, 
 
 
 def _asked(view: View, tenant: str, leg: Leg) -> AskedLeg:
-    """What a leg asks for. The key of an erased claim is not written down anew."""
+    """Return the request of a leg. The key of an erased claim is not written down anew."""
     pool = in_use(view, tenant, leg.pool)
     if pool is None or pool.id == leg.pool:
         return AskedLeg(leg.pool, leg.quantity, leg.label if isinstance(leg, FaceLeg) else None)
@@ -74,7 +75,8 @@ def _asked(view: View, tenant: str, leg: Leg) -> AskedLeg:
 
 
 def _amounts(view: View, command: AnyCommand) -> Mapping[str, int]:
-    """What a command about a hold or a pool names: units of some pools, or the total that a pool is to have."""
+    """Return the amounts that a command about a hold or a pool names: units of some pools, or the new total of a
+    pool."""
     if isinstance(command, CreatePool | ResizePool):
         return {command.id: command.total}
     if isinstance(command, ReturnToPool):
@@ -87,6 +89,6 @@ def _amounts(view: View, command: AnyCommand) -> Mapping[str, int]:
 
 
 def _slot(view: View, command: AnyCommand) -> Slot:
-    """When it was decided: never before anything that happened to its pools."""
+    """Return the slot of the decision: never before the last change of its pools."""
     pools = [view.pools.get((command.tenant, name)) for name in touched(view, command)]
     return max([view.loaded.slot, *(pool.slot for pool in pools if pool is not None)])

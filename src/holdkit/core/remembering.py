@@ -16,7 +16,7 @@ Askable: TypeAlias = AnyCommand | Guard
 
 
 def recall(view: View, command: Askable) -> Outcome | None:
-    """The recorded answer of this operation id, if there is one."""
+    """Return the recorded answer of this operation id, if there is one."""
     view.written = 0
     if command.op is None:
         return None
@@ -39,7 +39,7 @@ def recall(view: View, command: Askable) -> Outcome | None:
 
 
 def operations_full(view: View) -> bool:
-    """Whether there is no room for one more operation record."""
+    """Return whether there is no room for one more operation record."""
     limit = view.limits.max_operations
     return limit is not None and view.loaded.counts.operations + view.grown[2] >= limit
 

@@ -46,7 +46,7 @@ class RepairedRows(Struct, frozen=True):
 
 
 def sort_out(differences: Iterable[Difference]) -> Repaired:
-    """The differences that can be repaired; none if the journal itself is damaged."""
+    """Select the differences that can be repaired; none if the journal itself is damaged."""
     repaired: list[Difference] = []
     left: list[Difference] = []
     found: list[Difference] = []
@@ -59,7 +59,7 @@ def sort_out(differences: Iterable[Difference]) -> Repaired:
 
 
 def repair_rows(mismatches: Mismatches, folded: Folded, command: Command) -> RepairedRows:
-    """What to write: the rows that differ, and the pools to which they belong."""
+    """Return what to write: the rows that differ, and the pools to which they belong."""
     touched = {key[:2] for key in mismatches.legs} | {key[:2] for key in mismatches.tallies}
     for mine, theirs in mismatches.holds.values():
         hold = theirs or mine
@@ -100,7 +100,7 @@ def _floor(floors: dict[str, int], folded: Folded, tenant: str) -> int:
 
 
 def _effect(was: Pool | None, row: Pool | None, now: Slot) -> Effect:
-    """The effect on a pool; a row that the journal never created is removed, with empty counters."""
+    """Return the effect on a pool. A row that the journal never created is removed, with empty counters."""
     if row is None:
         assert was is not None, "one of the two made this key"
         gone = structs.replace(

@@ -16,11 +16,11 @@ class PastRetention(Struct, frozen=True, gc=False, array_like=True):
 
 
 def retired_until(limits: Limits, now: Slot) -> Slot:
-    """Holds whose last change is up to this slot have retired by `now`: under the current retention, or under an earlier one while
-    that was in force. So the answer does not depend on whether a row was pruned before the retention was raised."""
+    """Return the slot up to which holds have retired by `now` if they changed last before it: under the current retention, or under an
+    earlier one while that was in force. So the answer does not depend on whether a row was pruned before the retention was raised."""
     return max([now - limits.retention, *(past.until - past.retention for past in limits.past)])
 
 
 def shortest_retention(limits: Limits, since: Slot) -> Slot:
-    """The shortest retention in force at any time since a slot."""
+    """Return the shortest retention in force at any time since a slot."""
     return min([limits.retention, *(past.retention for past in limits.past if past.until >= since)])

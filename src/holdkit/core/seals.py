@@ -83,22 +83,22 @@ _seal: Final = msgspec.json.Decoder(Seal)
 
 
 def encode_seal(seal: Seal) -> bytes:
-    """A seal as JSON, for files."""
+    """Encode a seal as JSON, for files."""
     return msgspec.json.encode(seal)
 
 
 def decode_seal(text: str | bytes | msgspec.Raw) -> Seal:
-    """The seal of a JSON text; `msgspec.DecodeError` if it is none."""
+    """Decode a seal; raise `msgspec.DecodeError` if the text is none."""
     return _seal.decode(text)
 
 
 def encode_salts(salts: Salts) -> str:
-    """Salts as JSON text."""
+    """Encode salts as JSON text."""
     return msgspec.json.encode(salts).decode()
 
 
 def decode_salts(text: str | bytes) -> Salts:
-    """The salts of a JSON text. Salts that were changed by hand, and cannot be read, are none: the digest then differs."""
+    """Decode salts. Salts that were changed by hand, and cannot be read, are none: the digest then differs."""
     try:
         return _salts.decode(text)
     except msgspec.DecodeError:
@@ -106,13 +106,13 @@ def decode_salts(text: str | bytes) -> Salts:
 
 
 def seal_row(seal: Seal) -> tuple[object, ...]:
-    """A seal as the columns of a row, in the order of its fields."""
+    """Return a seal as the columns of a row, in the order of its fields."""
     return (seal.lane, seal.first, seal.last, seal.slot, seal.generation, seal.previous, seal.digest,
             encode_salts(seal.salts), seal.signature, seal.key_id)  # fmt: skip
 
 
 def seal_of(row: Sequence[Any]) -> Seal:
-    """The seal of a row."""
+    """Return the seal of a row."""
     lane, first, last, slot, generation, previous, digest, salts, signature, key_id = row
     return Seal(lane, first, last, slot, generation, previous, digest, decode_salts(salts), signature, key_id)
 
@@ -120,14 +120,15 @@ def seal_of(row: Sequence[Any]) -> Seal:
 def seal_run(
     lane: int, entries: Sequence[tuple[int, Entry]], previous: Seal | None, generation: str, slot: Slot, salt: bytes
 ) -> Seal:
-    """The seal of these entries, which follow those of the seal before it. `salt` is at least 16 random bytes."""
+    """Return the seal of these entries, which follow those of the seal before it. `salt` is at least 16 random
+    bytes."""
     before = BEGINNING if previous is None else previous.digest
     seal = Seal(lane, entries[0][0], entries[-1][0], slot, generation, before, "", Salts(salt.hex()))
     return structs.replace(seal, digest=digest_of(seal, entries))
 
 
 def digest_of(seal: Seal, entries: Sequence[tuple[int, Entry]]) -> str:
-    """What the digest of a seal must be if these are its entries."""
+    """Compute the digest that a seal must have if these are its entries."""
     head = (seal.previous, seal.lane, seal.generation, seal.first, seal.last, seal.slot)
     hasher = hashlib.sha256(FORMAT + _canonical.encode(head))
     for seq, entry in entries:
@@ -136,7 +137,7 @@ def digest_of(seal: Seal, entries: Sequence[tuple[int, Entry]]) -> str:
 
 
 def follows(seal: Seal, before: Seal | None, archived: int = 0) -> bool:
-    """Whether a seal is the next one in its chain. The first one begins with the lane's first entry or, where entries were archived
+    """Return whether a seal is the next one in its chain. The first one begins with the lane's first entry or, where entries were archived
     before they were sealed, behind some of them; `archived` is the last entry that has left the journal."""
     if before is None:
         return 1 <= seal.first <= archived + 1 and seal.previous == BEGINNING
@@ -150,8 +151,8 @@ def _digest_of_entry(lane: int, seq: int, entry: Entry, salts: Salts) -> bytes:
 
 
 def _commitments(seq: int, values: Mapping[Path, str], salts: Salts) -> list[tuple[Path, str]]:
-    """The commitment of every field, in order of path. An erased value that is no stub has an empty one, which was never
-    sealed."""
+    """Return the commitment of every field, in order of path. An erased value that is no stub has an empty one, which
+    was never sealed."""
     entry_salt, left, gone = _entry_salt(seq, salts), salts.fields.get(seq, {}), salts.erased.get(seq, {})
     found = []
     for path, value in sorted(values.items()):
@@ -179,8 +180,8 @@ def _commitment(salt: str, value: str) -> str:
 
 
 def erased(seal: Seal, seq: int, entry: Entry, which: Collection[Path]) -> Seal:
-    """The seal once these fields of an entry are to be erased: it has their commitments, and no salt from which a value could be
-    found. `entry` is as it was before. Erasing twice changes nothing."""
+    """Return the seal for an entry whose fields are about to be erased: it has their commitments, and no salt from which a value could be
+    computed. `entry` is as it was before. Erasing twice changes nothing."""
     salts = seal.salts
     values = fields(entry)
     gone = dict(salts.erased.get(seq, {}))

@@ -33,7 +33,7 @@ _LAST_TIME: Final = 0xFFFF_FFFF_FFFF
 
 
 def placed_at(hold: StoredHold) -> Slot:
-    """When a hold was placed: by its id or, if that carries no time, when it was granted or joined a line."""
+    """Return when a hold was placed: by its id or, if that carries no time, when it was granted or joined a line."""
     minted = minted_at(hold.id)
     if minted is not None:
         return minted
@@ -61,24 +61,24 @@ class IdRange(NamedTuple):
     upper: str | None = None
 
     def meets(self, other: IdRange) -> IdRange:
-        """What both have."""
+        """Return the range that both have in common."""
         uppers = [upper for upper in (self.upper, other.upper) if upper is not None]
         return IdRange(max(self.lower, other.lower), min(uppers, default=None))
 
     def has(self, id: str) -> bool:
-        """Whether an id is in it."""
+        """Return whether an id is in it."""
         return id >= self.lower and (self.upper is None or id < self.upper)
 
 
 def ids_left(query: ListHolds) -> IdRange:
-    """The ids that the query has not passed, by where it begins. (No digit is before 0.)"""
+    """Return the ids behind the place where the query begins. (No digit is before 0.)"""
     if not query.after:
         return IdRange()
     return IdRange(upper=query.after) if query.newest_first else IdRange(lower=query.after + "0")
 
 
 def ids_minted(query: ListHolds) -> IdRange | None:
-    """The ids that carry a time within that of the query; None if it does not ask for a time."""
+    """Return the ids that carry a time within that of the query; None if it does not ask for a time."""
     if query.placed_from is None and query.placed_to is None:
         return None
     begin = 0 if query.placed_from is None else -(-query.placed_from // 1_000)
@@ -89,7 +89,8 @@ def ids_minted(query: ListHolds) -> IdRange | None:
 
 
 def spans(query: ListHolds) -> Iterator[int]:
-    """How many rows a query looks at, step by step: few at first, because most queries are answered there."""
+    """Yield the number of rows that a query looks at, step by step: few at first, because most queries are answered
+    there."""
     span, left = query.limit + AT_ONCE, query.max_scanned
     while left > 0:
         yield min(span, left)
@@ -115,7 +116,8 @@ def joined(walks: Iterable[Walked], *, newest_first: bool) -> Walked:
 
 
 def reached(page: Page[StoredHold], end: str | None) -> Page[StoredHold]:
-    """The page of a walk, with where the next one begins: behind its last hold if it is full, else behind all that was looked at."""
+    """Return the page of a walk and the place where the next one begins: behind its last hold if it is full, else behind the last row that
+    was looked at."""
     if page.more:
         page.reached = page[-1].id
     elif end is not None:
@@ -151,7 +153,7 @@ class SearchJournal(Query[FoundEntries], frozen=True):
 
 
 def fits_entry(entry: Entry, query: SearchJournal) -> bool:
-    """Whether an entry is one that the query asks for."""
+    """Return whether an entry is one that the query asks for."""
     return (
         (query.tenant is None or entry.tenant == query.tenant)
         and (query.action is None or entry.action is query.action)
@@ -171,7 +173,8 @@ class ListLine(Query[Page[StoredHold]], frozen=True):
 
 
 def line_page(holds: Iterable[StoredHold | None], query: ListLine) -> Page[StoredHold]:
-    """Who waits, of the holds that were found in a line. (Of a hold with pools in other lanes more may be known than of the line.)"""
+    """Return the holds that wait, from those found in a line. (If a hold has pools in other lanes, more may be known of it than of the
+    line.)"""
     waiting = (hold for hold in holds if hold is not None and hold.state is WAITING)
     return page_of(waiting, hold_bytes, query.limit, query.max_bytes)
 

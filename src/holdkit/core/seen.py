@@ -17,14 +17,14 @@ from .outstanding import Level
 
 
 def seen_hold(hold: StoredHold | None, limits: Limits, now: Slot) -> StoredHold | None:
-    """A hold as it shows at `now`: expired if it is due, gone after the retention."""
+    """Return a hold as readers see it at `now`: expired if it is due, None after the retention."""
     if hold is None or retired(hold, limits, now):
         return None
     return expired_at(hold, now)
 
 
 def expired_at(hold: StoredHold, now: Slot) -> StoredHold:
-    """A hold as it shows at `now`, however long ago it ended: expired if it is due."""
+    """Return a hold as readers see it at `now`, however long ago it ended: expired if it is due."""
     if hold.deadline is None or hold.deadline > now or not hold.open:
         return hold
     legs = tuple(HeldLeg(leg.pool, leg.quantity, 0, leg.confirmed, leg.returned) for leg in hold.legs)
@@ -46,7 +46,8 @@ NOTHING_ON_POOL: Final = DueOnPool()
 
 
 def seen_pool(pool: Pool, due: DueOnPool, above: Sequence[tuple[Pool, DueOnPool]] = ()) -> Pool:
-    """A pool as it shows, with due units counted as returned; `above` are the pools above it, in any order."""
+    """Return a pool as readers see it, with due units counted as returned; `above` are the pools above it, in any
+    order."""
     if due is NOTHING_ON_POOL and not above and not pool.waiting:
         return pool
     seen = structs.replace(pool, held=pool.held - due.units, waiting=pool.waiting - due.waiting)

@@ -24,15 +24,15 @@ class Overflow(Struct, frozen=True):
 
 
 def overflow(limits: Limits, needs: Needs, unended_holds: int, pools: int) -> Overflow:
-    """What must be swept first, given the number of rows: users forget to sweep."""
+    """Return what must be swept first, given the number of rows: users forget to sweep."""
     too_many = 0 if limits.max_pools is None else max(0, pools + len(needs.pools) - limits.max_pools)
     full = limits.max_holds is not None and unended_holds + len(needs.holds) > limits.max_holds
     return Overflow(full or too_many > 0, too_many)
 
 
 def retirements(limits: Limits, needs: Needs, unended_holds: int, consumed_holds: int) -> int:
-    """How many ended holds with consumed units must be dropped to make room for the holds that this batch may place, given
-    the number of rows of each kind: a few more than necessary, so that not every batch begins with it."""
+    """Return how many ended holds with consumed units must be dropped to make room for the holds that this batch may place, given the
+    number of rows of each kind: a few more than necessary, so that not every batch begins with it."""
     if limits.max_holds is None:
         return 0
     born = len(needs.holds) - len(needs.standing)
@@ -41,7 +41,7 @@ def retirements(limits: Limits, needs: Needs, unended_holds: int, consumed_holds
 
 
 def portion(holds: Iterable[tuple[Key, int]], limit: int, max_legs: int) -> tuple[list[Key], bool]:
-    """As many of these holds, given with the number of their legs, as one transaction takes; and whether any are left."""
+    """Return the first of these holds, given with the number of their legs, that fit in one transaction; and whether any are left."""
     found: list[Key] = []
     legs = 0
     for key, its in holds:
@@ -53,10 +53,10 @@ def portion(holds: Iterable[tuple[Key, int]], limit: int, max_legs: int) -> tupl
 
 
 def unnamed(holds: list[Key], needs: Needs, count: int) -> list[Key]:
-    """The ended holds that may be dropped: none that the batch names."""
+    """Return the ended holds that may be dropped: none that the batch names."""
     return [hold for hold in holds if hold not in needs.holds][:count]
 
 
 def spare(empty: list[Key], needs: Needs, count: int) -> list[Key]:
-    """The empty pools that may be removed: none that the batch uses."""
+    """Return the empty pools that may be removed: none that the batch uses."""
     return [pool for pool in empty if pool not in needs.pools][:count]

@@ -26,7 +26,8 @@ TOO_LARGE: Final = "batch_too_large"
 
 
 def bound_touched(view: View, group: Group) -> list[Outcome] | None:
-    """None if the group may be decided now. No outcomes if it is put off; else one for each command, which says why none is valid."""
+    """Return None if the group may be decided now, and no outcomes if it is put off. Else return one outcome for each command, which says
+    why none is valid."""
     bound = view.limits.max_touched_legs
     tenant = group.commands[0].tenant if group.commands else ""
     if tenant in view.put_off:
@@ -45,8 +46,8 @@ def bound_touched(view: View, group: Group) -> list[Outcome] | None:
 
 
 def groups_put_off(view: View, groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> frozenset[int]:
-    """The indexes of the groups that were put off. (A group that was skipped for want of a lock has no outcomes either, and may
-    be among them if its tenant has a group that was put off.)"""
+    """Return the indexes of the groups that were put off. (A group that was skipped for want of a lock has no outcomes either, and may be
+    among them if its tenant has a group that was put off.)"""
     return frozenset(
         index
         for index, (group, answers) in enumerate(zip(groups, outcomes, strict=True))
@@ -55,8 +56,8 @@ def groups_put_off(view: View, groups: Sequence[Group], outcomes: Sequence[Seque
 
 
 def plain_legs(group: Group) -> float:
-    """The legs that these commands name, if each places holds on pools that are in no tree; else more than any bound. Recorded answers
-    count too, so it takes no look at what is stored."""
+    """Count the legs that these commands name, if each places holds on pools that are in no tree; else return more than any bound. Recorded
+    answers count too, so it takes no look at stored rows."""
     legs = 0
     for command in group.commands:
         if command.names != "legs":
@@ -69,8 +70,8 @@ def plain_legs(group: Group) -> float:
 
 
 def touched_legs(view: View, group: Group) -> int:
-    """The legs that these commands name, or that belong to holds that they name, and what these move on the pools above. A command
-    whose answer is recorded touches none."""
+    """Count the legs that these commands name, or that belong to holds that they name, and the legs that these move on the pools above. A
+    command whose answer is recorded touches none."""
     legs = 0
     placed: dict[Key, int] = {}
     for command in group.commands:
@@ -89,7 +90,7 @@ def touched_legs(view: View, group: Group) -> int:
 
 
 def touched(view: View, command: AnyCommand) -> list[str]:
-    """The pools on which a command is decided: those that it names, or those of the hold that it names, and those above them."""
+    """Return the pools on which a command is decided: those that it names, or those of the hold that it names, and those above them."""
     if command.names == "legs":
         legs = command.legs
         if len(legs) == 1 and SEPARATOR not in legs[0].pool:
@@ -106,7 +107,7 @@ def touched(view: View, command: AnyCommand) -> list[str]:
 
 
 def _with_erased(view: View, tenant: str, pools: list[str]) -> list[str]:
-    """These pools, and those that claims among them have since they were erased."""
+    """Return these pools, and the pools that stand for erased claims among them."""
     names = view.loaded.names
     if names is None:
         return pools

@@ -24,7 +24,7 @@ MAX_LEVELS: Final = 8
 
 @lru_cache(maxsize=65_536)
 def ancestors(pool: str) -> tuple[str, ...]:
-    """The pools above a pool, from its parent to the root; none above a root, or above a face's pool."""
+    """Return the pools above a pool, from its parent to the root; none above a root, or above a face's pool."""
     if SEPARATOR not in pool or pool[0] == "~":
         return ()
     parts = pool.split(SEPARATOR)
@@ -32,7 +32,7 @@ def ancestors(pool: str) -> tuple[str, ...]:
 
 
 def parent_of(pool: str) -> str | None:
-    """The pool directly above a pool."""
+    """Return the pool directly above a pool."""
     above = ancestors(pool)
     return above[0] if above else None
 
@@ -51,18 +51,18 @@ def directly_below(prefix: str, pools: Sequence[Pool], start: str) -> tuple[list
 
 
 def root_of(pool: str) -> str:
-    """The first pool of its path, whose lane is the lane of all."""
+    """Return the first pool of its path, whose lane is the lane of all."""
     above = ancestors(pool)
     return above[-1] if above else pool
 
 
 def path_of(pool: str) -> tuple[str, ...]:
-    """A pool, and those above it."""
+    """Return a pool, and those above it."""
     return (pool, *ancestors(pool))
 
 
 def all_pools(legs: Sequence[Leg | HeldLeg]) -> list[str]:
-    """The pools of these legs, in their order, and then those above them, by id, each once."""
+    """Return the pools of these legs, in their order, and then those above them, by id, each once."""
     named = [leg.pool for leg in legs]
     for pool in named:
         if SEPARATOR in pool:
@@ -72,8 +72,8 @@ def all_pools(legs: Sequence[Leg | HeldLeg]) -> list[str]:
 
 
 def all_levels(legs: tuple[Leg, ...]) -> tuple[tuple[Leg, ...], tuple[Level, ...]]:
-    """What these legs ask of every pool, summed: legs for the named pools, in their order, then for those above them, by id; and
-    what is asked of those above on behalf of the legs below them."""
+    """Sum the units that these legs ask of every pool: return legs for the named pools, in their order, then for those above them, by id;
+    and the units asked of those above on behalf of the legs below them."""
     for leg in legs:
         if SEPARATOR in leg.pool:
             break

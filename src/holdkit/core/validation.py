@@ -78,7 +78,8 @@ def check(command: AnyCommand, limits: Limits, *, faces: bool | None = False) ->
 
 
 def combined(command: AnyCommand) -> bool:
-    """Whether faces have made some of the legs. The others must not use reserved names, and there must be a deadline."""
+    """Return whether faces have made some of the legs. The others must not use reserved names, and there must be a
+    deadline."""
     legs: Any = command.legs if command.names == "legs" else ()
     if not isinstance(legs, tuple) or (len(legs) == 1 and type(legs[0]) is Leg) or FaceLeg not in map(type, legs):
         return False
@@ -122,7 +123,7 @@ def _check_join(command: JoinLine, limits: Limits, faces: bool) -> None:
 
 
 def _check_line(legs: tuple[Leg, ...]) -> None:
-    """Whether anybody can wait for these legs."""
+    """Check that a hold can wait for these legs."""
     if len(legs) != 1:
         raise invalid("legs", "line_of_several", f"only one pool can be waited for, not {len(legs)} at once")
     leg = legs[0]
@@ -132,7 +133,7 @@ def _check_line(legs: tuple[Leg, ...]) -> None:
 
 
 def _check_wait(command: PlaceHold) -> None:
-    """A hold that may wait: the kernel says how long a place in line and an offer stand."""
+    """Check a hold that may wait: the kernel says how long a place in line and an offer stand."""
     _check_line(command.legs)
     if command.ttl_slots is None:
         raise invalid("ttl", "ttl_required", "a hold that may wait needs a ttl, which begins with its grant")
@@ -179,7 +180,8 @@ def _check_face_leg(leg: FaceLeg, faces: bool) -> str | None:
 
 
 def _plain(leg: object) -> bool:
-    """Whether a leg is a valid quantity of a valid pool, which is in no tree and not a face's, and nothing else."""
+    """Return whether a leg is a valid quantity of a valid pool, which is in no tree and not a face's, and nothing
+    else."""
     return (
         type(leg) is Leg
         and type(leg.pool) is str
@@ -240,7 +242,7 @@ BY_LIMITS: Final = frozenset(
 
 
 def unfit_for(command: AnyCommand, limits: Limits) -> Invalid | None:
-    """Why a command that was checked under other limits does not fit these; None if it does."""
+    """Return why a command that was checked under other limits does not fit these; None if it does."""
     try:
         check(command, limits, faces=True)
     except InvalidRequest as error:

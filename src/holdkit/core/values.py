@@ -36,12 +36,12 @@ _HEX: Final = "0123456789abcdef"
 
 
 def invalid(field: str, code: str, message: str) -> InvalidRequest:
-    """The error for a wrong field."""
+    """Return the error for a wrong field."""
     return InvalidRequest(message, field=field, code=code)
 
 
 def text(value: object, field: str, limit: int) -> str:
-    """A text of 1 to `limit` characters, not blank, without control characters or lone surrogates."""
+    """Check a text of 1 to `limit` characters, not blank, without control characters or lone surrogates."""
     if type(value) is str and 0 < len(value) <= limit and value.isprintable() and not value.isspace():
         return value  # the usual case, fast: printable text has no control character and no surrogate
     # Text of any other kind would fail later, where it is encoded.
@@ -57,7 +57,7 @@ def text(value: object, field: str, limit: int) -> str:
 
 
 def whole(value: object, field: str, low: int, high: int) -> int:
-    """An integer between two bounds; a boolean is not a number."""
+    """Check an integer between two bounds; a boolean is not a number."""
     if type(value) is not int:
         raise invalid(field, f"{field}_not_whole", f"must be a whole number, not {type(value).__name__}")
     if not low <= value <= high:
@@ -66,7 +66,7 @@ def whole(value: object, field: str, low: int, high: int) -> int:
 
 
 def answered_total(total: object, in_use: object, *, faces: bool) -> None:
-    """The capacity that the application answered; only a face may pass it."""
+    """Check the capacity that the application answered; only a face may pass it."""
     if not faces:
         raise invalid("total", "total_reserved", "is for resources: subclass holdkit.Resource, or use resize_pool")
     whole(total, "total", 0, MAX_QUANTITY)
@@ -75,20 +75,20 @@ def answered_total(total: object, in_use: object, *, faces: bool) -> None:
 
 
 def flag(value: object, field: str) -> None:
-    """True or False, and nothing merely truthy."""
+    """Check that a value is True or False, and not merely truthy."""
     if type(value) is not bool:
         raise invalid(field, f"{field}_not_boolean", "must be True or False")
 
 
 def forced(force: object, reason: object, what: str) -> None:
-    """A control-plane call without the token must have a reason."""
+    """Require a reason from a control-plane call without the token."""
     flag(force, "force")
     if force and reason is None:
         raise invalid("reason", "reason_required", f"a forced {what} must say why")
 
 
 def amounts(quantity: object, *, some: bool = True) -> None:
-    """How much of a hold: a number, amounts by pool, or nothing for all of it."""
+    """Check how much of a hold is meant: a number, amounts by pool, or nothing for all of it."""
     if quantity is None:
         return
     if isinstance(quantity, Mapping):
@@ -102,14 +102,14 @@ def amounts(quantity: object, *, some: bool = True) -> None:
 
 
 def for_faces(value: object, field: str, faces: bool, why: str = "is for faces, which vouch for the caller") -> None:
-    """A flag that only a face may set."""
+    """Check a flag that only a face may set."""
     flag(value, field)
     if value and not faces:
         raise invalid(field, f"{field}_reserved", why)
 
 
 def pool_id(value: object, field: str, *, faces: bool) -> str:
-    """A pool's id; those that begin with ~ belong to the faces."""
+    """Check a pool's id; those that begin with ~ belong to the faces."""
     name = text(value, field, MAX_ID)
     if name[0] == "~":
         if not faces:
@@ -121,7 +121,8 @@ def pool_id(value: object, field: str, *, faces: bool) -> str:
 
 @lru_cache(maxsize=4_096)
 def plain_id(name: str) -> bool:
-    """Whether a text is the valid id of a pool that is in no tree and not a face's. The same pools are named again and again."""
+    """Return whether a text is the valid id of a pool that is in no tree and not a face's. It is cached, because calls repeat the ids of
+    pools."""
     return (
         0 < len(name) <= MAX_ID
         and name.isprintable()
@@ -132,7 +133,7 @@ def plain_id(name: str) -> bool:
 
 
 def _path(name: str, field: str) -> None:
-    """The id of a pool below others."""
+    """Check the id of a pool below others."""
     parts = name.split(SEPARATOR)
     if any(not part or part.isspace() or part[0] == "/" or part[-1] == "/" for part in parts):
         raise invalid(
@@ -143,14 +144,14 @@ def _path(name: str, field: str) -> None:
 
 
 def pool_label(value: object, *, faces: bool) -> str:
-    """A face's own name for a pool."""
+    """Check a face's own name for a pool."""
     if not faces:
         raise invalid("label", "label_reserved", "only the pools behind faces have labels")
     return text(value, "label", MAX_LABEL)
 
 
 def window(opens: object, closes: object, *, faces: bool) -> None:
-    """When the pool of a leg may be used: from one slot up to another."""
+    """Check when the pool of a leg may be used: from one slot up to another."""
     if not faces:
         raise invalid("closes", "closes_reserved", "only the pools behind faces have windows")
     if opens is None or closes is None:
@@ -159,14 +160,14 @@ def window(opens: object, closes: object, *, faces: bool) -> None:
 
 
 def hold_id(value: object, field: str = "id") -> str:
-    """A hold's id: 32 lower-case hex digits, as the kernel writes them."""
+    """Check a hold's id: 32 lower-case hex digits, as the kernel writes them."""
     if type(value) is not str or len(value) != 32 or value.strip(_HEX):  # quicker than a regular expression
         raise invalid(field, f"{field}_malformed", "must be a 128-bit id: a UUID, or its 32 hex digits")
     return value
 
 
 def metadata(value: object) -> None:
-    """A JSON object, at most 16 KiB and 32 levels deep, finite numbers only, no NUL, no lone surrogate."""
+    """Check a JSON object, at most 16 KiB and 32 levels deep, finite numbers only, no NUL, no lone surrogate."""
     if not isinstance(value, dict):
         raise invalid("metadata", "metadata_not_object", f"must be a JSON object, not {type(value).__name__}")
     _check_json(value, 1)
@@ -209,7 +210,7 @@ def _check_scalar(value: Any) -> None:
 
 
 def spelled(slots: Slot) -> str:
-    """An interval as text that is accepted as a ttl."""
+    """Spell an interval as text that is accepted as a ttl."""
     for letter, unit in (("d", DAY), ("s", SECOND)):
         if slots % unit == 0:
             return f"{slots // unit}{letter}" if slots else "0s"
@@ -217,7 +218,7 @@ def spelled(slots: Slot) -> str:
 
 
 def span(slots: object, field: str, limits: Limits) -> None:
-    """An interval within the limits."""
+    """Check an interval within the limits."""
     if type(slots) is not int:
         raise invalid(field, f"{field}_malformed", "must be seconds, a timedelta, or text such as '90s', '5m', '2h'")
     if slots < limits.min_ttl:
@@ -228,7 +229,7 @@ def span(slots: object, field: str, limits: Limits) -> None:
 
 
 def json_text(value: object, field: str) -> None:
-    """The body of a record."""
+    """Check the body of a record."""
     if not isinstance(value, str) or len(value.encode(errors="replace")) > MAX_BODY:
         raise invalid(field, f"{field}_too_large", f"must be JSON text of at most {MAX_BODY} bytes")
     try:

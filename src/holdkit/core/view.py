@@ -43,7 +43,7 @@ class Table(Generic[K, V]):
         self.undo: dict[K, tuple[bool, V | None]] | None = None
 
     def get(self, key: K) -> V | None:
-        """The row as the batch sees it now."""
+        """Return the row as the batch sees it now."""
         row = self.changed.get(key, _UNCHANGED)
         return self.base.get(key) if row is _UNCHANGED else row
 
@@ -176,7 +176,7 @@ class View:
                 self._fresh.setdefault((hold.tenant, pool), []).append((hold.deadline, hold.id))
 
     def _join(self, hold: StoredHold) -> None:
-        """A hold that begins to wait stands behind all others of its line. One that waits already keeps its place."""
+        """Place a hold that begins to wait behind all others of its line. One that waits already keeps its place."""
         self.has_lines = True
         before = self.holds.get(hold.key)
         if before is None or before.state is not WAITING:
@@ -193,7 +193,7 @@ class View:
         return front
 
     def waiters(self, pool: Key) -> Iterator[StoredHold]:
-        """Those who wait in front of a pool's line, in order."""
+        """Yield the holds that wait in front of a pool's line, in order."""
         front, _ = self._front(pool)
         if self._mark is None:  # otherwise a roll-back could bring them back
             gone = 0
@@ -220,23 +220,24 @@ class View:
         self.holds.put(key, None)
 
     def fence_floor(self, tenant: str) -> int:
-        """The fence above which those of a new pool of this tenant begin."""
+        """Return the fence above which those of a new pool of this tenant begin."""
         return max(self.loaded.fence_floors.get(tenant, 0), self.raised_floors.get(tenant, 0))
 
     def raise_floor(self, tenant: str, fence: int) -> None:
-        """A pool of this tenant with this fence was removed."""
+        """Note that a pool of this tenant with this fence was removed."""
         if fence > self.raised_floors.get(tenant, 0):
             self.raised_floors = {**self.raised_floors, tenant: fence}
 
     def may_be_due(self, pool: Key) -> bool:
-        """Whether any leg on a pool may become due within this batch. Gives none out."""
+        """Return whether any leg on a pool may become due within this batch. Gives none out."""
         waiting = self._candidates.get(pool)
         if waiting is None:
             waiting = self._candidates[pool] = self.loaded.due(pool)
         return bool(waiting) or pool in self._fresh
 
     def take_due(self, pool: Key, now: Slot) -> list[DueLeg]:
-        """Candidates for return on a pool at `now`, each given out once, so that a batch never pays twice for a backlog.
+        """Return candidates for return on a pool at `now`, each given out once, so that a batch never pays twice for a
+        backlog.
 
         The caller must check whether each is still due: it may have ended or been extended in this batch.
         """
@@ -279,7 +280,7 @@ class View:
         self.atomic, self._mark, self._taken = False, None, []
 
     def _restore_lines(self) -> None:
-        """The places taken since the mark are given again, to others."""
+        """Free the places taken since the mark, so that others get them."""
         for pool, (front, _) in self._lines.items():
             row = self.pools.get(pool)
             last = 0 if row is None else row.last_number

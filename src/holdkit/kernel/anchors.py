@@ -42,7 +42,7 @@ def append_lines(path: Path, lines: Iterable[AnchorLine]) -> None:
 
 
 def read_anchor(path: Path) -> Iterator[tuple[int, AnchorLine]]:
-    """The lines of an anchor file, with their numbers. Unfinished lines, which a killed process has left, are passed over."""
+    """Yield the lines of an anchor file, with their numbers. Unfinished lines, which a killed process has left, are passed over."""
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):

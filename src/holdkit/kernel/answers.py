@@ -62,7 +62,7 @@ class BatchTooLarge(errors.InvalidRequest):
 
 
 def answer_of(command: AnyCommand, outcome: Reply) -> Answer:
-    """An outcome as users see it."""
+    """Return an outcome as users see it."""
     if isinstance(outcome, Receipt) and outcome.hold is not None:
         return hold_of(outcome, getattr(command, "token", None), command.legs if command.names == "legs" else ())
     if isinstance(outcome, Refusal):
@@ -92,14 +92,14 @@ def outcomes_of(answers: Sequence[Answer], *, atomic: bool, op: str | None) -> l
 
 
 def pool_of(done: Done) -> Pool | None:
-    """The pool of a done outcome, marked as replayed if the answer was a recorded one."""
+    """Return the pool of a done outcome, marked as replayed if the answer was a recorded one."""
     if done.pool is None:
         return None
     return Pool(replace(done.pool, replayed=True) if done.replayed else done.pool)
 
 
 def record_of(done: Done) -> Record | None:
-    """The record of a done outcome, marked as replayed if the answer was a recorded one."""
+    """Return the record of a done outcome, marked as replayed if the answer was a recorded one."""
     return None if done.record is None else shown_record(done.record, replayed=done.replayed)
 
 
@@ -110,7 +110,7 @@ def report_of(done: Done) -> SweepReport:
 
 
 def refusal_of(refusal: Refusal) -> errors.Refused:
-    """A refusal as its exception, with its numbers and a message that says what to do next."""
+    """Return a refusal as its exception, with its numbers and a message that says what to do next."""
     cls = errors.REFUSALS[refusal.reason]
     details: dict[str, Any] = {"subject": refusal.subject}
     if refusal.shortfalls:
@@ -278,12 +278,13 @@ def _message(refusal: Refusal) -> str:
 
 
 def _called(pool: str) -> str:
-    """A pool's name in a message. A face makes its own pools (``~``): the caller knows only what they stand for."""
+    """Return a pool's name in a message. A face makes its own pools (``~``): the caller knows only what they stand
+    for."""
     return repr(leg_name(pool)) if pool[:1] == "~" else f"pool {pool!r}"
 
 
 def _when(slot: Slot) -> str:
-    """A slot in a message: as a time, if it comes from a wall clock."""
+    """Return a slot in a message: as a time, if it comes from a wall clock."""
     is_time = slot >= _WALL and is_in_calendar(slot)
     return datetime_of(slot).isoformat(" ", "milliseconds") if is_time else f"slot {slot}"
 

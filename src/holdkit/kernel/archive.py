@@ -108,7 +108,7 @@ def archive(
 def verify(
     engine: Engine, progress: Progress | None = None, directory: str | os.PathLike[str] | None = None
 ) -> Iterator[Difference]:
-    """Every difference; with the files in a directory in place of the baseline."""
+    """Yield every difference; with the files in a directory in place of the baseline."""
     if directory is None:
         return engine.verify(progress)
     archiving = engine.capabilities.archive
@@ -120,9 +120,9 @@ def verify(
 def _verify_files(
     engine: Engine, archiving: Archiving, directory: ArchiveDirectory, progress: Progress | None
 ) -> Iterator[Difference]:
-    """Every difference. The database is read as it is at one moment, the files as they are later. An erasure, of this process or of another,
-    counts its transactions (`SealStore.rewrites`), and changes a file only behind them. So a difference that is found while that number is
-    still what it was before is one; else the comparison begins anew."""
+    """Yield every difference. The database is read as it is at one moment, the files as they are later. An erasure, of this process or of
+    another, counts its transactions (`SealStore.rewrites`), and changes a file only behind them. So a difference that is found while that
+    number is still what it was before is one; else the comparison begins anew."""
     store = engine.capabilities.seals
     assert store is not None, "engines that archive have seals"
     for _ in range(ATTEMPTS):
@@ -157,7 +157,7 @@ def archived_entries(engine: Engine, directory: str | os.PathLike[str]) -> Archi
 
 
 def _lines(rows: Iterable[JournalRow], runs: Mapping[int, Seal]) -> Iterator[ArchivedLine]:
-    """The lines of a file: entries, and behind each sealed run its seal."""
+    """Yield the lines of a file: entries, and behind each sealed run its seal."""
     for row in rows:
         yield archived_entry(row)
         if row.seq in runs:
@@ -180,7 +180,7 @@ class _Run:
         self._files: list[str] = []
 
     def all_lanes(self) -> ArchiveReport:
-        """One lane after the other."""
+        """Return one lane after the other."""
         lanes = self._archiver.lanes()
         self._total = sum(max(0, lane.upto - lane.archived.through) for lane in lanes)
         self._check.refuse_differences()
@@ -214,7 +214,7 @@ class _Run:
         return archived
 
     def _left_behind(self, lane: ArchivableLane, newest: WrittenFile | None) -> Iterator[WrittenFile]:
-        """The files whose entries have not left, or only the first of them: of a killed run, or of a time behind that to which the
+        """Yield the files whose entries have not left, or only the first of them: of a killed run, or of a time behind that to which the
         database was restored. One that cannot be used as it is, because an entry of it must stay or has been sealed since, is removed with
         those behind it: the journal has all of their entries."""
         number, through = lane.archived.lane, lane.archived.through
@@ -273,7 +273,7 @@ class _Run:
         return WrittenFile(*write_archive_file(self._directory.path, head, _lines(self._giving_way(rows), runs)))
 
     def _runs(self, lane: int, through: int, rows: list[JournalRow]) -> dict[int, Seal] | None:
-        """The seals of the runs that are wholly among these entries, by their last entry: where a lane has seals, whole runs leave.
+        """Return the seals of the runs that are wholly among these entries, by their last entry: where a lane has seals, whole runs leave.
         Empty if the lane has no seal, None if no whole run may leave."""
         assert self._seals is not None
         last = self._seals.last_seals().get(lane)
@@ -283,7 +283,7 @@ class _Run:
         return {seal.last: seal for seal in found if through < seal.last <= rows[-1].seq} or None
 
     def _leaving(self, lane: ArchivableLane, through: int) -> Iterator[JournalRow]:
-        """The next entries of a lane that may leave the journal."""
+        """Yield the next entries of a lane that may leave the journal."""
         while rows := self._archiver.read(lane.archived.lane, through, STEP):
             following = (row for number, row in enumerate(rows, through + 1) if row.seq == number)
             for row in self._may_leave(lane, following):

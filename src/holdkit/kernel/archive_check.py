@@ -69,7 +69,7 @@ class ArchiveCheck:
     # Names, heads and sizes
 
     def differences(self) -> Iterator[Difference]:
-        """Every file that is missing, is no part of this archive, or has another size. Raises `EngineError` if the first line of one
+        """Yield every file that is missing, is no part of this archive, or has another size. Raises `EngineError` if the first line of one
         is not that of the file which its name says."""
         # before the files are listed: of each file that is known then, the list has the name, whatever is archived meanwhile
         known_by_lane = {lane: self._engine.read(FindKnownFiles(lane)) for lane in self._archived}
@@ -102,8 +102,8 @@ class ArchiveCheck:
     # Content
 
     def rows(self, lane: int, upto: int) -> Iterator[JournalRow | Difference]:
-        """The archived entries of a lane as an erasure leaves them, and what differs of their files. Raises `CursorLost` if an erasure
-        rewrites a file meanwhile."""
+        """Yield the archived entries of a lane as an erasure leaves them, and what differs of their files. Raises `CursorLost` if an
+        erasure rewrites a file meanwhile."""
         pending, known = self._engine.read(ReadRewritten(lane)), self._engine.read(FindKnownFiles(lane))
         for file, after in self._directory.reading(lane, 0, upto):
             found = [*file_differences(file, known, pending, self._through(lane))]
@@ -118,7 +118,7 @@ class ArchiveCheck:
     def _unless_rewritten(
         self, file: ArchiveFile, known: Mapping[int, KnownFile], found: Iterable[Difference]
     ) -> Iterator[Difference]:
-        """The differences of a file, unless an erasure has changed the file, or what is known of it, since that was read."""
+        """Yield the differences of a file, unless an erasure has changed the file, or what is known of it, since that was read."""
         for one in found:
             pending = self._engine.read(ReadRewritten(file.lane))
             now = self._engine.read(FindKnownFiles(file.lane))
@@ -133,8 +133,8 @@ class ArchiveCheck:
             raise refusal(self._directory, found, advice)
 
     def newest(self, archived: ArchivedLane, rest: Callable[[], None]) -> WrittenFile | None:
-        """The file with the last entry of a lane that has left, once every line of it was compared; None if the directory has no file
-        of the lane. Calls `rest` now and then."""
+        """Return the file with the last entry of a lane that has left, once every line of it was compared; None if the directory has no
+        file of the lane. Calls `rest` now and then."""
         files = [file for file in self._directory.files(archived.lane) if file.first <= archived.through]
         if not files:
             return None

@@ -43,7 +43,7 @@ class Actor(Struct, frozen=True):
 
     @classmethod
     def user(cls, id: str) -> Actor:
-        """A person."""
+        """Return a person."""
         return cls("user", id)
 
     @classmethod
@@ -53,7 +53,7 @@ class Actor(Struct, frozen=True):
 
     @classmethod
     def job(cls, name: str) -> Actor:
-        """A scheduled job."""
+        """Return a scheduled job."""
         return cls("job", name)
 
     @classmethod
@@ -71,7 +71,7 @@ class Actor(Struct, frozen=True):
 
 
 def actor_text(actor: Actor | str | None) -> str | None:
-    """An actor in its text form, or `InvalidRequest`."""
+    """Return an actor in its text form, or `InvalidRequest`."""
     if actor is None:
         return None
     said = str(actor) if isinstance(actor, Actor) else actor
@@ -85,7 +85,8 @@ def actor_text(actor: Actor | str | None) -> str | None:
 
 
 def correlation_text(value: Any) -> Any:
-    """A correlation id in its text form. What is neither text nor a UUID is passed on, for validation to refuse."""
+    """Return a correlation id in its text form. What is neither text nor a UUID is passed on, for validation to
+    refuse."""
     return str(value) if isinstance(value, UUID) else value
 
 
@@ -152,7 +153,7 @@ def context_of(call: Call) -> Context:
 
 
 def call_fields(call: Call, tenant: str) -> dict[str, Any]:
-    """The fields that every command has: tenant, operation id, actor, correlation id, reason. (The commonest verbs pass them one by
+    """Return the fields that every command has: tenant, operation id, actor, correlation id, reason. (The commonest verbs pass them one by
     one: a struct takes three times as long to make from a dict.)"""
     said = context_of(call)
     return {
@@ -171,7 +172,7 @@ def check_reason(reason: object) -> None:
 
 
 def forced_fields(reason: str, call: CallWithoutReason, fields_of: CallFields) -> dict[str, Any]:
-    """Those fields for a call that passes a token or a limit: it must say why."""
+    """Return those fields for a call that passes a token or a limit: it must say why."""
     check_reason(reason)
     fields = Call(**call)  # type: ignore[typeddict-item]
     fields["reason"] = reason
@@ -203,7 +204,7 @@ _LONGEST: Final = 2**53  # microseconds that a float still counts exactly: 285 y
 
 
 def span(value: Ttl, field: str = "ttl") -> Slot:
-    """An interval as slots: seconds, a timedelta, or text such as "90s", "5m", "2h"."""
+    """Return an interval as slots: seconds, a timedelta, or text such as "90s", "5m", "2h"."""
     if type(value) is int:
         return _bounded(value * 1_000_000, field)
     if isinstance(value, str):
@@ -221,7 +222,7 @@ def span(value: Ttl, field: str = "ttl") -> Slot:
 
 @lru_cache(maxsize=256)
 def _slots_of(text: str) -> int | None:
-    """The slots of an interval such as "5m"; None if it is malformed. An application uses the same few again and again."""
+    """Return the slots of an interval such as "5m"; None if it is malformed. An application uses the same few again and again."""
     match = _spelled.fullmatch(text)
     if match is None:
         return None
@@ -238,8 +239,8 @@ def _bounded(slots: int, field: str) -> Slot:
 
 
 def legs_of(what: Any, quantity: int | None) -> tuple[Leg, ...]:
-    """The legs behind `what`: the same everywhere in the API. How many there may be is for the limits to say; more than
-    `MOST_LEGS` are not even counted."""
+    """Return the legs behind `what`: the same everywhere in the API. How many there may be is for the limits to say;
+    more than `MOST_LEGS` are not even counted."""
     if isinstance(what, str):
         return (Leg(what, 1 if quantity is None else quantity),)
     if isinstance(what, Leg) or _is_pair(what):
@@ -265,19 +266,19 @@ def legs_of(what: Any, quantity: int | None) -> tuple[Leg, ...]:
 
 
 def _is_pair(what: Any) -> bool:
-    """Whether this is a pool id with its quantity, and no list of two pools."""
+    """Return whether this is a pool id with its quantity, and no list of two pools."""
     return type(what) is tuple and len(what) == 2 and isinstance(what[0], str) and type(what[1]) is int
 
 
 def _leg(item: Any) -> Leg:
-    """A leg from a leg, from a pool id (one unit of it), or from a pair of pool id and quantity."""
+    """Return a leg from a leg, from a pool id (one unit of it), or from a pair of pool id and quantity."""
     if isinstance(item, Leg):
         return item
     return Leg(item) if isinstance(item, str) else _spread(*item)
 
 
 def _spread(pool: str, quantity: int = 1, create_with_total: int | None = None) -> Leg:
-    """A leg from the items of a tuple."""
+    """Return a leg from the items of a tuple."""
     return Leg(pool, quantity, create_with_total)
 
 
@@ -303,7 +304,7 @@ def amounts_of(quantity: Any) -> Any:
 
 
 def hold_id(value: Any) -> Any:
-    """An id in its one form, 32 hex digits; anything else is passed on, for validation to refuse."""
+    """Return an id in its one form, 32 hex digits; anything else is passed on, for validation to refuse."""
     if isinstance(value, UUID):
         return value.hex
     if isinstance(value, str) and len(value) == 36:

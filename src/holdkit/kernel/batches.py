@@ -329,7 +329,7 @@ class BatchRunner:
         self._resolve(sent, until, OutcomeUnknown(INTERRUPTED))
 
     def _nothing_written(self, until: float) -> bool:
-        """Whether the journal is as long as before: then certainly nothing at all was applied."""
+        """Return whether the journal is as long as before: then certainly nothing at all was applied."""
         end = self._journal_length(until) if self._sole_writer else None
         return end is not None and end == self._end
 
@@ -394,7 +394,7 @@ def _unclear(error: Exception) -> OutcomeUnknown:
 
 
 def _plain(rejected: BatchRejected) -> EngineError:
-    """The error of a call that was rejected alone."""
+    """Return the error of a call that was rejected alone."""
     error = EngineError(str(rejected))
     error.__cause__ = rejected.__cause__
     return error

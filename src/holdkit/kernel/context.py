@@ -1,5 +1,5 @@
-"""The context that the calls of a thread or task share: actor, correlation id, reason, timeout, the `Turn` that they take in the fair
-queue, and whether they are made from inside a transaction of ours.
+"""The context that the calls of a thread or task share: actor, correlation id, reason, timeout, the name under which they take turns in
+the queue, and whether they are made from inside a transaction of ours.
 
 Actor, correlation id, reason and timeout are given per call (`arguments`) or, with `context`, once per request or task.
 """

@@ -60,7 +60,7 @@ def _examine_engine(url: str, min_free: int) -> Iterator[Finding]:
 
 
 def _examine_disk(engine: Engine, min_free: int, *, looked_at: bool) -> Iterator[Finding]:
-    """The disk, unless it was looked at before the engine was opened; and which quota keeps one tenant from filling it."""
+    """Yield the disk, unless it was looked at before the engine was opened; and which quota keeps one tenant from filling it."""
     on_disk = engine.capabilities.on_disk
     if on_disk is None:
         return

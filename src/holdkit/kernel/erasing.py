@@ -145,7 +145,7 @@ def begun(
     fields: Mapping[str, Any],
     randomness: Randomness = secrets.token_bytes,
 ) -> Erasure:
-    """An erasure with its stub, and with what recognises names that were erased before. Reads."""
+    """Return an erasure with its stub, and with what recognises names that were erased before. Reads."""
     id = keyed(erasing.secret, b"holdkit.erasure", selector.by, selector.tenant, selector.value)
     limits = in_force(Limits(), engine.read(FindRecord(LIMITS_KEY)))
     names = ErasedNames(erasing.secret, engine.lanes, limits.erased_accounts, bool(limits.erased_claims))

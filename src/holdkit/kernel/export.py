@@ -77,8 +77,8 @@ def export(
     tenant: str | None = None,
     archive: ArchivedEntries | None = None,
 ) -> Iterator[bytes]:
-    """Every line, each with its line feed: of all tenants, or of one. The end is fixed when the export begins. The journal is read
-    in pages; for one tenant it is read twice, because the header has the number of its entries.
+    """Yield every line, each with its line feed: of all tenants, or of one. The end is fixed when the export begins. The journal is read in
+    pages; for one tenant it is read twice, because the header has the number of its entries.
 
     If entries were archived, the export begins with the baseline that stands for them or, with `archive`, with those entries. Raises
     `EngineError` if rows of the baseline are missing or were changed, or a file was, and `CursorLost` if entries are archived or erased
@@ -115,7 +115,7 @@ def _exported(engine: Engine, ends: dict[int, int], header: Header, archive: Arc
 def _rows(
     engine: Engine, ends: dict[int, int], tenant: str | None, archive: ArchivedEntries | None
 ) -> Iterator[JournalRow]:
-    """The rows up to the ends. Pages have the entries of all tenants: not every engine has an index by tenant and number."""
+    """Yield the rows up to the ends. Pages have the entries of all tenants: not every engine has an index by tenant and number."""
     lanes = engine.read(FindArchived())
     seen: dict[int, int] = {one.lane: one.through for one in lanes}
     for one in lanes:
@@ -146,7 +146,7 @@ def _refuse_damaged_baseline(engine: Engine) -> None:
 
 
 def _of_files(rows: Iterable[JournalRow | Difference]) -> Iterator[JournalRow]:
-    """The archived entries; raises `EngineError` if a file is not what the database knows."""
+    """Yield the archived entries; raises `EngineError` if a file is not what the database knows."""
     for row in rows:
         if isinstance(row, Difference):
             raise EngineError(
@@ -156,7 +156,7 @@ def _of_files(rows: Iterable[JournalRow | Difference]) -> Iterator[JournalRow]:
 
 
 def _baseline(engine: Engine, archived: ArchivedLane, tenant: str | None) -> Iterator[JournalRow]:
-    """A lane's baseline as rows of the journal."""
+    """Yield a lane's baseline as rows of the journal."""
     after: RowKey | None = None
     while rows := engine.read(ReadBaseline(tenant, archived.lane, archived.through, after, PAGE)):
         for row in rows:

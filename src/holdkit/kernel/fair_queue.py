@@ -122,7 +122,7 @@ class Room:
         return cost
 
     def has(self, call: QueuedCall) -> bool:
-        """Whether the call fits."""
+        """Return whether the call fits."""
         return call.size <= self.commands and call.legs <= self.legs
 
 

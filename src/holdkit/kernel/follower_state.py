@@ -66,7 +66,7 @@ class SavedCursor(Struct, frozen=True):
 
 
 def is_overdue(saved: SavedCursor | None, cursor: str, now: Slot) -> bool:
-    """Whether another cursor than this one was saved, long ago: an archive could overtake it although its follower has kept up."""
+    """Return whether another cursor than this one was saved, long ago: an archive could overtake it although its follower has kept up."""
     return saved is not None and saved.cursor != cursor and saved.slot <= now - IDLE
 
 
@@ -79,12 +79,12 @@ _body: Final = msgspec.json.Decoder(_Body)
 
 
 def cursor_body(cursor: str, follower: str) -> str:
-    """The body of the record."""
+    """Return the body of the record."""
     return msgspec.json.encode(_Body(cursor, follower)).decode()
 
 
 def saved_cursor(record: Record | None) -> SavedCursor | None:
-    """The cursor of a record, or `InvalidRequest`."""
+    """Return the cursor of a record, or `InvalidRequest`."""
     if record is None:
         return None
     try:
@@ -138,7 +138,7 @@ class CursorFile:
         self.path = Path(path).absolute()
 
     def load(self) -> str | None:
-        """The cursor in the file; None if there is no file."""
+        """Return the cursor in the file; None if there is no file."""
         try:
             return self.path.read_text("ascii").strip()
         except FileNotFoundError:
@@ -183,7 +183,7 @@ Remember: TypeAlias = str | os.PathLike[str] | CursorStore
 
 
 def store_of(remember: object) -> CursorStore | None:
-    """The store that `journal.follow` was given, or `InvalidRequest`."""
+    """Return the store that `journal.follow` was given, or `InvalidRequest`."""
     if remember is None or isinstance(remember, CursorStore):
         return remember
     if isinstance(remember, str | os.PathLike) and str(remember):
@@ -198,7 +198,7 @@ class Shown:
         self._cursors: OrderedDict[tuple[str | None, str], str] = OrderedDict()
 
     def load(self, follower: tuple[str | None, str]) -> str | None:
-        """The cursor of the last follower of this tenant and name."""
+        """Return the cursor of the last follower of this tenant and name."""
         return self._cursors.get(follower)
 
     def save(self, follower: tuple[str | None, str], cursor: str) -> None:
@@ -214,7 +214,7 @@ class Shown:
 
 
 def entries_of(cursor: str) -> tuple[Positions, tuple[tuple[int, int], ...]]:
-    """The positions of a remembered cursor, and the lane and number of each entry to look for."""
+    """Return the positions of a remembered cursor, and the lane and number of each entry to look for."""
     positions = decode_cursor(cursor)
     return positions, tuple((lane, seq) for lane, (seq, seen) in positions.items() if seen)
 
@@ -234,7 +234,8 @@ def missing_entries(
 
 
 def _has_left(archived: ArchivedLane, seq: int, seen: str) -> bool:
-    """Whether an entry was archived; of the last one it is known which it was. (A cursor within a baseline stands at that number too.)"""
+    """Return whether an entry was archived; of the last one it is known which it was. (A cursor within a baseline stands at that number
+    too.)"""
     last = seen == archived.digest or rows_behind(seen, archived.edition) is not None
     return seq < archived.through or (seq == archived.through and last)
 
@@ -247,7 +248,7 @@ def missing_in(cursor: str, ends: Mapping[int, int]) -> list[tuple[int, int]]:
 
 
 def cut_back(name: str, lost: list[tuple[int, int]], ends: Mapping[int, int], advice: str) -> CursorLost:
-    """The error of a follower that was shown these entries (none, if it cannot tell which), of a journal that has these ends."""
+    """Return the error of a follower that was shown these entries (none, if it cannot tell which), of a journal that has these ends."""
     missing = sum(max(1, seq - ends.get(lane, 0)) for lane, seq in lost) or 1
     one = f" (entry {lost[0][1]} of lane {lost[0][0]} is one)" if lost else ""
     return CursorLost(
@@ -296,7 +297,7 @@ def check_following(name: object, after: object, wait: object, poll: object) -> 
 
 
 def check_remembering(name: object, remember: object, on_generation: object) -> CursorStore | None:
-    """The store of a named follower, if it has one."""
+    """Return the store of a named follower, if it has one."""
     if on_generation is not None and not callable(on_generation):
         said = f"must be a function, not {type(on_generation).__name__}"
         raise invalid("on_generation", "callback_not_callable", said)

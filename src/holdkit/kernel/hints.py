@@ -58,7 +58,7 @@ def _everywhere(text: str) -> Hint:
 
 
 def _or_raise(text: str, limit: str) -> Hint:
-    """A hint that names a limit."""
+    """Return a hint that names a limit."""
     return Hint(
         f"{text}, or raise {limit}",
         f"{text}, or ask an operator to raise {limit} with POST /v1/limits",

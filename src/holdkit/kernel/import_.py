@@ -43,7 +43,7 @@ class Import:
         self.header = _header(self._next())
 
     def limits(self) -> Limits:
-        """The defaults, but the limits of holds are those of the exported journal, also if an older version allowed what `BOUNDS` no
+        """Return the defaults, but the limits of holds are those of the exported journal, also if an older version allowed what `BOUNDS` no
         longer does. Bounds of tables are the engine's."""
         carried = {name: self.header.limits[name] for name in ADOPTED}
         for name, value in carried.items():
@@ -52,7 +52,7 @@ class Import:
         return structs.replace(Limits(), **carried)
 
     def carried(self) -> Iterator[Carried]:
-        """Every entry, checked by itself and against those before it. After the last one it raises if the seal does not fit."""
+        """Yield every entry, checked by itself and against those before it. After the last one it raises if the seal does not fit."""
         last: dict[int, int] = {}
         for number in range(2, self.header.entries + 2):
             raw = self._next()

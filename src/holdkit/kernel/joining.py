@@ -72,11 +72,11 @@ class AmbientTransaction(Protocol):
     """What a framework knows about the transaction of this thread."""
 
     def current(self) -> Any:
-        """The connection, if it has a transaction open; else None."""
+        """Return the connection, if it has a transaction open; else None."""
         ...
 
     def must_not_commit(self) -> bool:
-        """Whether the open transaction is a test's, which is always rolled back: there nothing is durable, and nothing has to be."""
+        """Return whether the open transaction is a test's, which is always rolled back: there nothing is durable, and nothing has to be."""
         ...
 
     def after_commit(self, work: Callable[[], None]) -> None:
@@ -105,7 +105,7 @@ class Caller:
 
     @classmethod
     def current(cls) -> Self | None:
-        """The task for which this thread makes a call."""
+        """Return the task for which this thread makes a call."""
         return getattr(cls._of_thread, "caller", None)
 
     @property
@@ -176,11 +176,11 @@ class JoiningExecutor(Executor):
         super().__init__(engine, randomness)
 
     def open_group_commit(self, engine: Engine) -> GroupCommit:
-        """One that joins."""
+        """Return one that joins."""
         return JoiningGroupCommit(engine, self._lines_moved, self._ambient)
 
     def ambient(self) -> Any:
-        """The open transaction, or None."""
+        """Return the open transaction, or None."""
         return self._ambient.current()
 
     @property

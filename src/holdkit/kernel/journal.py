@@ -284,7 +284,7 @@ Tenants: TypeAlias = _AllTenants | None
 
 
 def of_all(asked: object) -> bool:
-    """Whether all tenants were asked for."""
+    """Return whether all tenants were asked for."""
     if asked is not None and asked is not ALL:
         raise invalid(
             "tenant", "tenant_unknown", "must be holdkit.journal.ALL, or left out: hk.tenant(…) speaks for another one"
@@ -293,7 +293,7 @@ def of_all(asked: object) -> bool:
 
 
 def whose(asked: object, own: str) -> str | None:
-    """The tenant whose entries are read; None for all of them, which only a kernel without a tenant may read."""
+    """Return the tenant whose entries are read; None for all of them, which only a kernel without a tenant may read."""
     if not of_all(asked):
         return own
     unbound(own)

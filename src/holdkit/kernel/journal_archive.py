@@ -44,9 +44,9 @@ class JournalArchive:
             yield journal_entry(last, read, 0, generation)
 
     def about(self, tenant: str, subject: str, after: Positions, through: Mapping[int, int]) -> Iterator[JournalRow]:
-        """The archived entries about a hold, a record (kind/id) or a pool behind these positions, lane by lane; those of a pool
-        include all that moved its units. `through` is the last archived entry of each lane: what a file has behind it is of an archive
-        run that was killed, or of a history that a restore has lost."""
+        """Yield the archived entries about a hold, a record (kind/id) or a pool behind these positions, lane by lane; those of a pool
+        include all that moved its units. `through` is the last archived entry of each lane: what a file has behind it is of an archive run
+        that was killed, or of a history that a restore has lost."""
         wanted = encode_text(subject)
         for lane, last in sorted(through.items()):
             for row in self._lane(lane, after, last):
@@ -57,7 +57,7 @@ class JournalArchive:
                         yield row
 
     def _lane(self, lane: int, positions: Positions, upto: int | None = None) -> Iterator[JournalRow]:
-        """A lane's entries behind a cursor. One that stands in a baseline has not read the entries for which the baseline stands."""
+        """Yield a lane's entries behind a cursor. One that stands in a baseline has not read the entries for which the baseline stands."""
         seq, seen = positions.get(lane, (0, ""))
         for row in self._directory.rows(lane, max(0, seq - 1), upto):
             if row.seq > seq:

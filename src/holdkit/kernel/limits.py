@@ -108,7 +108,7 @@ def asked_slots(limits: Limits | None) -> bounds.Limits | None:
 
 
 def limits_of(limits: bounds.Limits) -> LimitsInForce:
-    """The core's limits as callers see them."""
+    """Return the core's limits as callers see them."""
     found = {name: getattr(limits, name) for name in Limits.__struct_fields__}
     return LimitsInForce(**found | {name: timedelta(microseconds=found[name]) for name in SPANS})
 
@@ -130,7 +130,7 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _slots(name: str, value: Any) -> Any:
-    """One limit, an interval as slots."""
+    """Return one limit, an interval as slots."""
     if name not in SPANS:
         return value
     try:
@@ -142,7 +142,7 @@ def _slots(name: str, value: Any) -> Any:
 
 
 def in_seconds(limits: Limits) -> dict[str, float | int | None]:
-    """The stored limits for documents: intervals in seconds."""
+    """Return the stored limits for documents: intervals in seconds."""
     return seconds_of({name: _slots(name, getattr(limits, name)) for name in MEANING})
 
 
@@ -152,7 +152,7 @@ def seconds_of(slots: Mapping[str, int | None]) -> dict[str, float | int | None]
 
 
 def from_seconds(told: Mapping[str, Any], version: int) -> LimitsInForce:
-    """The limits of a document; a limit that a newer server has is left out."""
+    """Return the limits of a document; a limit that a newer server has is left out."""
     known = {name: value for name, value in told.items() if name in LimitsInForce.__struct_fields__}
     spans = {name: timedelta(microseconds=round(told[name] * SECOND)) for name in SPANS if name in told}
     return LimitsInForce(**{**known, **spans}, version=version)

@@ -117,7 +117,7 @@ class AllowedPools(NamedTuple):
 
 
 def allowed_pools(names: Iterable[str]) -> tuple[AllowedPools, ...]:
-    """An allow-list of pools: ids, or beginnings of ids before a `*`; of another than the default tenant `TENANT::POOL`."""
+    """Return an allow-list of pools: ids, or beginnings of ids before a `*`; of another than the default tenant `TENANT::POOL`."""
     given = [names] if isinstance(names, str) else [*names]
     if len(given) > MOST_NAMES:
         raise invalid("pools", "pools_too_many", f"must be at most {MOST_NAMES} ids or prefixes")

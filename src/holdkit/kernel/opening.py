@@ -24,8 +24,8 @@ def open_engine(
     pool_size: int | None = None,
     notify_url: str | None = None,
 ) -> Engine:
-    """The engine behind a URL: ``memory://``, ``sqlite:///file`` (four slashes for an absolute path) or
-    ``postgresql://…``, whose database must have been migrated. `schema`, `pool_size` and `notify_url` are for PostgreSQL only.
+    """Return the engine behind a URL: ``memory://``, ``sqlite:///file`` (four slashes for an absolute path) or ``postgresql://…``, whose
+    database must have been migrated. `schema`, `pool_size` and `notify_url` are for PostgreSQL only.
 
     An engine that is open already (docs/writing-an-engine.md) is returned as it is.
 
@@ -49,7 +49,7 @@ def open_engine(
 
 
 def _given(engine: Engine, **options: object) -> Engine:
-    """An engine that the caller has opened: it has its own clock and limits."""
+    """Return an engine that the caller has opened: it has its own clock and limits."""
     kind = type(engine).__name__
     members = [name for name in (*Engine.__annotations__, *vars(Engine)) if not name.startswith("_")]
     missing = [name for name in members if not hasattr(engine, name)]
@@ -73,7 +73,7 @@ def _open_embedded(
     clock: Clock | None,
     limits: bounds.Limits | None,
 ) -> Engine:
-    """An engine that runs in this process: in memory, or on files."""
+    """Return an engine that runs in this process: in memory, or on files."""
     if scheme == "memory":
         if host or path:
             raise invalid("url", "url_malformed", "must be memory:// and nothing else: it has no file")
@@ -125,12 +125,12 @@ def migrate(
 
 
 def is_postgres(url: str) -> bool:
-    """Whether a URL names a PostgreSQL database."""
+    """Return whether a URL names a PostgreSQL database."""
     return url.startswith(("postgresql://", "postgres://"))
 
 
 def with_schema(url: str, schema: str | None) -> str:
-    """The URL with the schema in it. If it names a schema already, that must be the same one."""
+    """Return the URL with the schema in it. If it names a schema already, that must be the same one."""
     if schema is None:
         return url
     if not is_postgres(url):

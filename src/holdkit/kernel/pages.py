@@ -78,7 +78,7 @@ def baseline_mark(edition: int, rows: int) -> str:
 
 
 def is_baseline_mark(seen: str) -> bool:
-    """Whether a cursor stands in a baseline, of any edition. (One of 65,536 digests looks like a mark: compare those first.)"""
+    """Return whether a cursor stands in a baseline, of any edition. (One of 65,536 digests looks like a mark: compare those first.)"""
     return seen.startswith(_MARK)
 
 
@@ -88,19 +88,19 @@ def rows_behind(mark: str, edition: int) -> int | None:
 
 
 def encode_cursor(positions: Positions, generation: str = "") -> str:
-    """The cursor behind these positions; entry 0 of lane 0 is the beginning."""
+    """Return the cursor behind these positions; entry 0 of lane 0 is the beginning."""
     lanes = [(lane, *positions[lane]) for lane in sorted(positions)] or [(0, 0, "")]
     body = msgspec.json.encode((generation, lanes))
     return _PREFIX + base64.urlsafe_b64encode(body).decode().rstrip("=")
 
 
 def decode_cursor(text: object) -> dict[int, tuple[int, str]]:
-    """The positions of a cursor, or `InvalidRequest`."""
+    """Return the positions of a cursor, or `InvalidRequest`."""
     return {lane: (seq, seen) for lane, seq, seen in _decoded(text)[1] if seq}
 
 
 def generation_of(text: object) -> str:
-    """The generation of the journal in which a cursor was made, or `InvalidRequest`."""
+    """Return the generation of the journal in which a cursor was made, or `InvalidRequest`."""
     return _decoded(text)[0]
 
 

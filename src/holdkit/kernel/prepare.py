@@ -92,15 +92,15 @@ class Mint:
         return Mint(self._clock, self._randomness, self._lanes, self._client_id, self._channel, trace)
 
     def draw(self, below: int) -> int:
-        """A random number, at least 0 and less than `below`."""
+        """Return a random number, at least 0 and less than `below`."""
         return int.from_bytes(self._randomness(8)) % below
 
     def prepare(self, command: AnyCommand, original: AnyCommand | None = None, minted: str | None = None) -> AnyCommand:
-        """A checked command, ready to be decided: ids and tokens are minted, mutable values are copied. (`minted`: an id and a token,
-        one after the other.)
+        """Return a checked command, ready to be decided: ids and tokens are minted, mutable values are copied. (`minted`: an id and a
+        token, one after the other.)
 
-        `original` is what the caller wrote, where a face made another command of it, such as one for the window that runs
-        now. The fingerprint is taken of the original, so that a retry is the same operation however late it comes.
+        `original` is what the caller wrote, where a face made another command of it, such as one for the window that runs now. The
+        fingerprint is taken of the original, so that a retry is the same operation however late it comes.
         """
         taken_of, client = "", self._client_text
         trace = None if self._trace is None else self._trace()
@@ -153,14 +153,14 @@ def channel_of(hold_id: str) -> str:
 
 
 def on_channel(hold_id: str, channel: str) -> str:
-    """A minted id, moved to a channel."""
+    """Return a minted id, moved to a channel."""
     return f"{hold_id[:-6]}{channel}{hold_id[-4:]}"
 
 
 def prepared(
     commands: Iterable[AnyCommand], atomic: bool, tenant: str, limits: Limits, op: str | None = None
 ) -> list[AnyCommand]:
-    """The commands of a batch: normalised, with the fields of the context, each under its part of the batch's key, checked."""
+    """Return the commands of a batch: normalised, with the fields of the context, each under its part of the batch's key, checked."""
     asked: object = commands
     if not isinstance(asked, Iterable):
         raise invalid("commands", "commands_malformed", "must be a list of commands such as PlaceHold(...)")
@@ -187,7 +187,8 @@ def prepared(
 
 
 def _prepared(command: AnyCommand, fields: dict[str, Any], tenant: str, op: str | None, index: int) -> AnyCommand:
-    """One command of a batch. What it leaves open is taken from the context; the tenant is never its own choice."""
+    """Return one command of a batch. What it leaves open is taken from the context; the tenant is never its own
+    choice."""
     given: object = command
     if not isinstance(given, Command):
         kinds = "PlaceHold, ConfirmHold, ReleaseHold, …"
@@ -211,7 +212,7 @@ def _prepared(command: AnyCommand, fields: dict[str, Any], tenant: str, op: str 
 
 
 def normalise(command: AnyCommand) -> AnyCommand:
-    """A command as the core wants it: intervals and deadlines as slots, ids in their one form.
+    """Return a command as the core wants it: intervals and deadlines as slots, ids in their one form.
 
     One change at a time: most commands need only one, and collecting changes in a dict takes longer.
     """
@@ -237,7 +238,7 @@ def normalise(command: AnyCommand) -> AnyCommand:
 
 
 def _in_slots(command: PlaceHold | JoinLine | ExtendHold) -> PlaceHold | JoinLine | ExtendHold:
-    """The command with every interval and deadline as slots."""
+    """Return the command with every interval and deadline as slots."""
     if command.ttl is not None:
         command = replace(command, ttl=None, ttl_slots=span(command.ttl))
     if isinstance(command, PlaceHold):
@@ -255,7 +256,8 @@ def _in_slots(command: PlaceHold | JoinLine | ExtendHold) -> PlaceHold | JoinLin
 
 
 def _flat(legs: Any) -> Any:
-    """One tuple of all legs. What is not a leg, or no list of legs at all, is passed on, for validation to refuse."""
+    """Return one tuple of all legs. What is not a leg, or no list of legs at all, is passed on, for validation to
+    refuse."""
     if not isinstance(legs, list | tuple):
         return legs
     return tuple([leg for one in legs for leg in (one if isinstance(one, Legs) else (one,))])
@@ -266,7 +268,7 @@ _AMOUNTS: Final = (ConfirmHold, ReleaseHold, ReturnUnits)
 
 
 def original_of(command: AnyCommand) -> AnyCommand | None:
-    """The command as the caller wrote it, if faces have chosen some of its pools by the present time."""
+    """Return the command as the caller wrote it, if faces have chosen some of its pools by the present time."""
     legs: Any = command.legs if command.names == "legs" else ()
     if not isinstance(legs, tuple) or FaceLeg not in map(type, legs):
         return None
@@ -275,7 +277,8 @@ def original_of(command: AnyCommand) -> AnyCommand | None:
 
 
 def op_within(key: str | None, index: int, own: str | None) -> str | None:
-    """The operation id of a command in a batch: its own, or else one made of the batch's key and the command's index."""
+    """Return the operation id of a command in a batch: its own, or else one made of the batch's key and the command's
+    index."""
     if key is None:
         return own
     prefix = f"{key}#"

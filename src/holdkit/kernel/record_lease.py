@@ -62,7 +62,8 @@ class LeaseLost(Exception):
 
 
 def written(row: Record, outcomes: Sequence[Outcome]) -> Record:
-    """The record after a write at the version of `row`, given its outcome and those of the commands written with it.
+    """Return the record after a write at the version of `row`, given its outcome and those of the commands written with
+    it.
 
     Raises `LeaseLost` if another holder has written the record, and the refusal of any other command.
     """

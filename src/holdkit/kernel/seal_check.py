@@ -37,10 +37,9 @@ def verify_seals(
     keys: Iterable[PublicKey] = (),
     archive: str | os.PathLike[str] | None = None,
 ) -> Generator[Difference, None, None]:
-    """The first broken run of each lane. With `keys`, every run must be signed by one of them, or be followed by one that is, and a
-    journal without any seal is reported. With
-    `anchor`, every seal in it must be there. With `archive`, a directory of archive files, runs that have left the journal are checked
-    there; else only the chain of their seals is."""
+    """Yield the first broken run of each lane. With `keys`, every run must be signed by one of them, or be followed by one that is, and a
+    journal without any seal is reported. With `anchor`, every seal in it must be there. With `archive`, a directory of archive files, runs
+    that have left the journal are checked there; else only the chain of their seals is."""
     runs = None if archive is None else ArchivedRuns(archive)
     check = _Check(engine, {key.id: key for key in keys}, progress, runs)
     by_lane: dict[int, list[AnchorLine]] = {}
@@ -77,7 +76,7 @@ class _Check:
         self._archived = archived_through(engine)
 
     def lane(self, lane: int, anchored: list[AnchorLine]) -> Difference | None:
-        """The first broken run of a lane."""
+        """Return the first broken run of a lane."""
         expected = {line.last: line for line in anchored}
         contradicted = next((line for line in anchored if expected[line.last].digest != line.digest), None)
         if contradicted is not None:
@@ -117,7 +116,8 @@ class _Check:
         return found
 
     def _changed(self, seal: Seal) -> Seal | None:
-        """The seal as it is now, if an erasure has changed it, or its entries have been archived, since it was read."""
+        """Return the seal as it is now, if an erasure has changed it, or its entries have been archived, since it was
+        read."""
         now = next(iter(self._store.read_seals(seal.lane, seal.first - 1, 1)), None)
         before, self._archived = self._archived, archived_through(self._engine)
         return now if now is not None and (now != seal or self._archived != before) else None
@@ -166,7 +166,7 @@ class _Check:
         return None
 
     def _unsigned(self, seal: Seal) -> Difference | None:
-        """A signature must be by one of the keys."""
+        """Return a signature must be by one of the keys."""
         if self._keys and seal.signature is not None:
             key = self._keys.get(seal.key_id or "")
             if key is None or not key.verifies(seal.signature, seal.digest):
@@ -179,7 +179,7 @@ class _Check:
         return Difference("seals", seal.name, "anchor", line.digest, seal.digest)
 
     def _entries(self, seal: Seal, after: int) -> list[tuple[int, Entry]]:
-        """Those of its entries that the journal has behind a number."""
+        """Return those of its entries that the journal has behind a number."""
         rows = self._store.read_run(seal.lane, after, seal.last - after)
         self._report(len(rows))
         return [(row.seq, decode_entry(row.text)) for row in rows if row.seq <= seal.last]
@@ -190,7 +190,7 @@ class _Check:
             self._progress(min(self._done, self._total), self._total)
 
     def unsealed(self) -> bool:
-        """Whether signatures are asked for, and no run of a journal with entries has a seal."""
+        """Return whether signatures are asked for, and no run of a journal with entries has a seal."""
         return bool(self._keys and self._engine.read(FindEnds())) and not self._store.last_seals()
 
     def finish(self) -> None:

@@ -63,7 +63,7 @@ class Sealing(Struct, frozen=True, kw_only=True):
     """A file to which the last seal of each lane is appended."""
 
     def sealer(self, engine: Engine) -> Sealer:
-        """The sealer of an engine. Reads the files."""
+        """Return the sealer of an engine. Reads the files."""
         key = None if self.key is None else SigningKey.load(self.key)
         anchor = None if self.anchor is None else Path(self.anchor)
         return Sealer(engine, after=span(self.after, "after"), key=key, anchor=anchor)
@@ -124,11 +124,12 @@ class Sealer:
             return False
 
     def _archived(self, lane: int) -> int:
-        """The last entry of a lane that has left the journal."""
+        """Return the last entry of a lane that has left the journal."""
         return archived_through(self._engine).get(lane, 0)
 
     def _next(self, lane: int, end: int, before: Seal | None, generation: str, *, all_now: bool) -> Seal | None:
-        """The next seal of a lane, if one is due. A chain begins behind what was archived before it was sealed."""
+        """Return the next seal of a lane, if one is due. A chain begins behind what was archived before it was
+        sealed."""
         done = self._archived(lane) if before is None else before.last
         if end <= done:
             return None

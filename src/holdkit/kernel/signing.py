@@ -36,7 +36,7 @@ class PublicKey:
         return cls(key)
 
     def verifies(self, signature: str, digest: str) -> bool:
-        """Whether this key has signed the digest."""
+        """Return whether this key has signed the digest."""
         from cryptography.exceptions import InvalidSignature
 
         try:
@@ -62,7 +62,7 @@ class SigningKey:
         return cls(_loaded(path, lambda: from_pem.load_pem_private_key(data, None), private))
 
     def sign(self, digest: str) -> str:
-        """The signature of a digest, in hex."""
+        """Return the signature of a digest, in hex."""
         return self._key.sign(CONTEXT + bytes.fromhex(digest)).hex()
 
 

@@ -19,7 +19,7 @@ FAR: Final = MAX_SLOT + 1
 
 
 def moment(value: Any, field: str = "deadline") -> Any:
-    """A point in time as a slot; a datetime must know its time zone. A number beyond every clock becomes `FAR` or `-FAR`, which is
+    """Return a point in time as a slot; a datetime must know its time zone. A number beyond every clock becomes `FAR` or `-FAR`, which is
     answered alike. Anything else is passed on, for validation to refuse."""
     if type(value) is int:
         return max(-FAR, min(value, FAR))
@@ -50,7 +50,7 @@ def datetime_of(slot: Slot | None) -> datetime | None:
 
 
 def is_in_calendar(slot: Slot) -> bool:
-    """Whether a datetime can express the slot."""
+    """Return whether a datetime can express the slot."""
     return FIRST < datetime_of(slot) < LAST
 
 

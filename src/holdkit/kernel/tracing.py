@@ -67,12 +67,12 @@ def linked(tracer: Tracer | None, trace: str | None, name: str, attributes: Attr
 
 
 def is_recorded(trace: str | None) -> bool:
-    """Whether a trace context is well formed, and its caller records it."""
+    """Return whether a trace context is well formed, and its caller records it."""
     return trace is not None and _RECORDED.fullmatch(trace) is not None
 
 
 def name_of_read(query: Query[Any]) -> str:
-    """The name of a read in spans: `FindPool`, `ReadJournal`, …"""
+    """Return the name of a read in spans: `FindPool`, `ReadJournal`, …"""
     return type(query).__name__
 
 

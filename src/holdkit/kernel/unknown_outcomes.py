@@ -81,7 +81,7 @@ def ask_again(
     wait_for_locks: bool = False,
     applied: Callable[[Applied], None] | None = None,
 ) -> list[Reply] | None:
-    """The outcomes of a group that was sent before; None if they cannot be found out. May raise what the engine raises. Calls
+    """Return the outcomes of a group that was sent before; None if they cannot be found out. May raise what the engine raises. Calls
     `applied` with the result of each transaction."""
 
     def send() -> Applied:
@@ -110,7 +110,7 @@ def _send(
 
 
 def _by_operation(engine: Askable, send: Callable[[], Applied]) -> list[Reply] | None:
-    """The recorded outcomes if it happened; if it did not, it happens now."""
+    """Return the recorded outcomes if it happened; if it did not, it happens now."""
     if engine.limits.retry_window < SHORTEST_WINDOW:
         return None
     applied = send()
@@ -122,7 +122,7 @@ def _by_operation(engine: Askable, send: Callable[[], Applied]) -> list[Reply] |
 
 
 def _by_hold(engine: Askable, command: Placing, until: float, send: Callable[[], Applied]) -> Reply | None:
-    """The outcome of placing a hold whose id we minted, by the journal; else by placing it now."""
+    """Return the outcome of placing a hold whose id we minted, by the journal; else by placing it now."""
     outcome: Reply | None = _placed(engine, command, until)
     if outcome is not None or isinstance(command, Consume):
         return outcome
@@ -143,7 +143,8 @@ def _by_hold(engine: Askable, command: Placing, until: float, send: Callable[[],
 
 
 def _placed(engine: Askable, command: Placing, until: float) -> Receipt | None:
-    """The answer that was lost, rebuilt from the first entries of the hold; None if the journal does not have them."""
+    """Return the answer that was lost, rebuilt from the first entries of the hold; None if the journal does not have
+    them."""
     assert command.id is not None
     assert command.token is not None
     history = ReadHistory(command.tenant, command.id)

@@ -17,7 +17,7 @@ from .recording import became, counted, moved, pool_of, record, sums_above
 
 
 def over_limit(view: View, account: str | None, asked: Iterable[tuple[Pool, int]]) -> Refusal | None:
-    """Why an account may not have this much more of these pools; None if it may."""
+    """Return why an account may not have this much more of these pools; None if it may."""
     limited = [(pool, quantity) for pool, quantity in asked if pool.per_account is not None]
     if account is None:
         return Refusal(Reason.ACCOUNT_REQUIRED, limited[0][0].id) if limited else None
@@ -30,7 +30,7 @@ def over_limit(view: View, account: str | None, asked: Iterable[tuple[Pool, int]
 
 
 def room_of(view: View, pool: Pool, account: str) -> tuple[int, int, int]:
-    """Of a pool with a limit per account: how much more an account may have, what it uses, and the limit."""
+    """Return, for a pool with a limit per account, how much more an account may have, what it uses, and the limit."""
     assert pool.per_account is not None
     tally = view.tallies.get((pool.tenant, pool.id, account))
     used = 0 if tally is None else tally.used
@@ -56,7 +56,7 @@ def limit_pool(view: View, command: LimitPool, now: Slot) -> Outcome:
 
 
 def reassign_hold(view: View, command: ReassignHold, now: Slot) -> Outcome:
-    """All that a hold counts for moves to another account, or to none; the units themselves stay where they are."""
+    """Move all that a hold counts for to another account, or to none; the units themselves stay where they are."""
     hold = find_live(view, command.tenant, command.id, command.token, now, force=command.force)
     if isinstance(hold, Refusal):
         return hold
@@ -82,7 +82,7 @@ def reassign_hold(view: View, command: ReassignHold, now: Slot) -> Outcome:
 
 
 def _same_account(view: View, hold: StoredHold, account: str | None) -> bool:
-    """Whether the hold is this account's already, by this name or by one that an erasure has left of it."""
+    """Return whether the hold is this account's already, by this name or by one that an erasure has left of it."""
     names = view.loaded.names
     if names is None or account is None:
         return hold.account == account
@@ -90,7 +90,7 @@ def _same_account(view: View, hold: StoredHold, account: str | None) -> bool:
 
 
 def _counts_for(hold: StoredHold) -> dict[str, int]:
-    """What a hold has of each pool, and of those above: held, and confirmed and not returned."""
+    """Return the units of a hold by pool, and by pool above: held, and confirmed and not returned."""
     by_leg = [leg.held + leg.consumed for leg in hold.legs]
     counts = {leg.pool: units for leg, units in zip(hold.legs, by_leg, strict=True)}
     for name, units in sums_above(hold, by_leg).items():

@@ -17,7 +17,7 @@ from .recording import became, effects_of, levels_after, pools_of, record
 
 
 def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
-    """Held units become consumed; without `keep_rest` what is not confirmed is released. Confirming 0 of every leg is a
+    """Consume held units; without `keep_rest` release those that are not confirmed. Confirming 0 of every leg is a
     release, unless the rest is kept."""
     hold = find_live(view, command.tenant, command.id, command.token, now, force=command.force or command.trusted)
     if isinstance(hold, Refusal):
@@ -72,7 +72,7 @@ def _as_release(command: ConfirmHold) -> ReleaseHold:
 
 
 def release_hold(view: View, command: ReleaseHold, now: Slot) -> Outcome:
-    """Held units become available; a part of them if an amount is given."""
+    """Make held units available; a part of them if an amount is given."""
     force = command.force or command.trusted
     hold = find_live(view, command.tenant, command.id, command.token, now, force=force, waiting=True)
     if isinstance(hold, Refusal):
@@ -99,7 +99,7 @@ def release_hold(view: View, command: ReleaseHold, now: Slot) -> Outcome:
 
 
 def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
-    """Consumed units become available again; the hold keeps its state, and records what was returned."""
+    """Make consumed units available again; the hold keeps its state, and records the return."""
     hold = find_hold(view, command.tenant, command.id, now)
     if isinstance(hold, Refusal):
         return hold
@@ -126,7 +126,7 @@ def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
 def amounts_of(
     hold: StoredHold, quantity: Amounts, everything: list[int], *, others: bool = False
 ) -> list[int] | Invalid:
-    """The amount of each leg, in leg order; 0 for a leg that is not named, or with `others` all of it."""
+    """Return the amount of each leg, in leg order; 0 for a leg that is not named, or with `others` all of it."""
     if quantity is None:
         return everything
     if isinstance(quantity, int):

@@ -60,7 +60,7 @@ def expire(view: View, hold: StoredHold, pools: Iterable[str], now: Slot) -> Non
 
 
 def _returned(view: View, hold: StoredHold, name: str, units: int, now: Slot) -> Effect:
-    """A pool gets back what the hold has outstanding there, with its tally."""
+    """Return to a pool what the hold has outstanding there, with its tally."""
     pool = view.pools.get((hold.tenant, name))
     assert pool is not None, "a pool with outstanding legs is never removed"
     effect = moved(pool, now, held=-units)
@@ -93,14 +93,14 @@ def sweep(view: View, listed: list[Key], limit: int, now: Slot) -> tuple[list[Ke
 
 
 def own_time(view: View, pool: Key) -> Slot:
-    """The slot at which a command on this pool alone would be decided."""
+    """Return the slot at which a command on this pool alone would be decided."""
     row = view.pools.get(pool)
     return view.loaded.slot if row is None else max(view.loaded.slot, row.slot)
 
 
 def backlog(view: View, due: Mapping[Key, list[DueLeg]]) -> dict[Key, list[DueLeg]]:
-    """If more legs are due on these pools, by the pools' own time, than one transaction may return: the first of them, pool
-    by pool; otherwise none."""
+    """Return the first due legs on these pools, pool by pool, if more legs are due by the pools' own time than one transaction may return;
+    otherwise none."""
     room = view.limits.max_due
     ripe: dict[Key, list[DueLeg]] = {}
     for pool in sorted(due):

@@ -24,19 +24,19 @@ def retired(hold: StoredHold, limits: Limits, now: Slot) -> bool:
 
 
 def prunable(hold: StoredHold, limits: Limits, now: Slot) -> bool:
-    """Whether an engine may drop the row: it has retired, and no units are outstanding."""
+    """Return whether an engine may drop the row: it has retired, and no units are outstanding."""
     return not hold.live and not hold.open and retired(hold, limits, now)
 
 
 def missing(hold_id: str, limits: Limits, now: Slot) -> Refusal:
-    """The refusal for a missing id: a minted one older than the shortest retention since then has retired."""
+    """Refuse a missing id: a minted one older than the shortest retention since then has retired."""
     minted = minted_at(hold_id)
     gone = minted is not None and minted + shortest_retention(limits, minted) <= now
     return Refusal(Reason.HOLD_RETIRED if gone else Reason.HOLD_NOT_FOUND, hold_id)
 
 
 def find_hold(view: View, tenant: str, hold_id: str, now: Slot) -> StoredHold | Refusal:
-    """The first rung of every command that names a hold."""
+    """Pass the first rung of every command that names a hold: return the hold or the refusal."""
     hold = view.holds.get((tenant, hold_id))
     if hold is None or retired(hold, view.limits, now):
         return missing(hold_id, view.limits, now)
@@ -44,25 +44,25 @@ def find_hold(view: View, tenant: str, hold_id: str, now: Slot) -> StoredHold | 
 
 
 def taken_id(view: View, tenant: str, hold_id: str, now: Slot) -> bool:
-    """Whether another hold has this id: one that is alive, has units outstanding, or can still be read."""
+    """Return whether another hold has this id: one that is alive, has units outstanding, or can still be read."""
     hold = view.holds.get((tenant, hold_id))
     return hold is not None and (hold.open or not retired(hold, view.limits, now))
 
 
 def in_use(view: View, tenant: str, pool: str) -> Pool | None:
-    """A pool by its id; of a claim that was erased while it was taken, and still is taken, the pool that it has been since."""
+    """Return a pool by its id. For a claim that was taken when it was erased, and still is, return the pool under its new id."""
     erased = _erased(view, tenant, pool)
     return view.pools.get((tenant, pool)) if erased is None or erased.available else erased
 
 
 def erased_fence(view: View, tenant: str, pool: str) -> int:
-    """The highest fence of a claim before it was erased and given up: later ones are above it."""
+    """Return the highest fence of a claim before it was erased and given up: later ones are above it."""
     erased = _erased(view, tenant, pool)
     return 0 if erased is None else erased.fence
 
 
 def _erased(view: View, tenant: str, pool: str) -> Pool | None:
-    """What a claim's pool has become that was erased while it was taken."""
+    """Return the pool that now stands for a claim that was erased while it was taken."""
     id = None if view.loaded.names is None else view.loaded.names.claim(tenant, pool)
     return None if id is None else view.pools.get((tenant, id))
 
@@ -70,7 +70,7 @@ def _erased(view: View, tenant: str, pool: str) -> Pool | None:
 def find_live(
     view: View, tenant: str, hold_id: str, token: str | None, now: Slot, *, force: bool = False, waiting: bool = False
 ) -> StoredHold | Refusal:
-    """The first three rungs: the hold exists, the caller owns it, it is alive and has units, or with `waiting` at least waits."""
+    """Pass the first three rungs: the hold exists, the caller owns it, it is alive and has units, or with `waiting` at least waits."""
     hold = find_hold(view, tenant, hold_id, now)
     if isinstance(hold, Refusal):
         return hold

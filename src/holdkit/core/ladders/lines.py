@@ -125,7 +125,7 @@ def _in_vain(pool: Pool, quantity: int) -> Refusal:
 
 
 def somebody_waits(view: View, pool: Pool) -> bool:
-    """Whether anybody waits at a pool who could be served some day: who asks for no more than its total."""
+    """Return whether a hold waits at a pool that could be served some day: one that asks for no more than its total."""
     if not pool.waiting:
         return False
     key = (pool.tenant, pool.id)
@@ -174,7 +174,7 @@ def _offered_enough(view: View, tenant: str) -> bool:
 
 
 def offer(view: View, pool: Pool, hold: StoredHold, now: Slot) -> None:
-    """The hold gets its units, and keeps them for `offer_ttl`. Its tally has counted them since it joined."""
+    """Grant the hold its units for `offer_ttl`. Its tally has counted them since it joined."""
     assert hold.offer_ttl is not None
     view.offers[hold.tenant] = view.offers.get(hold.tenant, 0) + 1
     quantity, fence = hold.legs[0].quantity, pool.fence + 1
@@ -197,8 +197,8 @@ def offer(view: View, pool: Pool, hold: StoredHold, now: Slot) -> None:
 
 
 def left_to_offer(view: View) -> set[Key]:
-    """The pools that have units left for those who wait there: more than this batch may offer; or, after a batch in a caller's own
-    transaction, which offers nothing, all of them."""
+    """Return the pools that still have units for their waiters: more than this batch may offer. After a batch in a caller's own
+    transaction, which offers nothing, return all of them."""
     if view.loaded.may_offer:
         return view.unfed
     changed = [pool for pool in view.pools.changed.values() if pool is not None]
@@ -206,7 +206,8 @@ def left_to_offer(view: View) -> set[Key]:
 
 
 def served(view: View) -> tuple[StoredHold, ...]:
-    """The holds that waited until this batch, and wait no longer: because of an offer, or because they have ended."""
+    """Return the holds that waited until this batch, and wait no longer: because of an offer, or because they have
+    ended."""
     if not view.has_lines:
         return ()
     changes = [(entry.tenant, entry.subject, entry.change) for entry in view.entries if entry.change is not None]
@@ -240,7 +241,7 @@ def leave(view: View, command: ReleaseHold | LeaveLine, hold: StoredHold, now: S
 
 
 def vacated(view: View, hold: StoredHold, now: Slot) -> Effect:
-    """A place in the line becomes vacant."""
+    """Return the effect of a place in the line that becomes vacant."""
     leg = hold.legs[0]
     pool = view.pools.get((hold.tenant, leg.pool))
     assert pool is not None, "a pool with a line is never removed"
@@ -248,7 +249,8 @@ def vacated(view: View, hold: StoredHold, now: Slot) -> Effect:
 
 
 def leave_line(view: View, command: LeaveLine, now: Slot) -> Outcome:
-    """Leave, unless units have been offered by then and not expired; the operation that placed the hold is answered with the refusal from now on."""
+    """Leave, unless units have been offered by then and not expired; from now on the operation that placed the hold is answered with the
+    refusal."""
     hold = find_hold(view, command.tenant, command.id, now)
     if isinstance(hold, Refusal):
         return hold

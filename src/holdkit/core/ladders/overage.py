@@ -15,7 +15,7 @@ from .recording import pool_of
 def grant_overage(
     view: View, command: ConfirmHold, hold: StoredHold, extras: list[int], now: Slot
 ) -> list[int] | Refusal:
-    """How much of each leg's extra units is granted: all of them or a refusal, or with `up_to_available` as much as there is."""
+    """Grant each leg's extra units: all of them or a refusal, or with `up_to_available` those that are available."""
     paths = [[pool_of(view, hold, name) for name in path_of(leg.pool)] for leg in hold.legs]
     if command.overage == "if_available":
         refusal = _refused(view, command, hold, paths, extras, now)
@@ -36,7 +36,7 @@ def grant_overage(
 def _refused(
     view: View, command: ConfirmHold, hold: StoredHold, paths: list[list[Pool]], extras: list[int], now: Slot
 ) -> Refusal | None:
-    """The first rung that refuses these extra units, all or nothing."""
+    """Pass the rungs for these extra units, all or nothing; return the first refusal."""
     asked: dict[str, int] = {}
     pools: dict[str, Pool] = {}
     for path, extra in zip(paths, extras, strict=True):
@@ -65,7 +65,7 @@ def _refused(
 
 
 def _room(view: View, command: ConfirmHold, hold: StoredHold, pool: Pool, now: Slot) -> int:
-    """How many more units of a pool the hold may get."""
+    """Return how many more units of a pool the hold may get."""
     if shut_to_overage(pool, now, late=command.late_overage) is not None or somebody_waits(view, pool):
         return 0
     if pool.per_account is None or command.force:
@@ -74,7 +74,7 @@ def _room(view: View, command: ConfirmHold, hold: StoredHold, pool: Pool, now: S
 
 
 def shut_to_overage(pool: Pool, now: Slot, *, late: bool) -> Refusal | None:
-    """Why this pool grants no overage, however much is available."""
+    """Return why this pool grants no overage, however much is available."""
     if pool.archived:
         return Refusal(Reason.POOL_ARCHIVED, pool.id)
     if pool.closes is not None and pool.closes <= now and not late:

@@ -65,7 +65,7 @@ def consume(view: View, command: Consume, now: Slot) -> Outcome:
 
 
 def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: Slot) -> StoredHold | Refusal:
-    """The rungs after the deadline, and the grant."""
+    """Pass the rungs after the deadline, and grant."""
     assert command.id is not None, "the kernel mints ids"
     assert command.token is not None, "the kernel mints tokens"
     legs = command.legs
@@ -93,8 +93,8 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
 def find_pools(
     view: View, command: PlaceHold | Consume, levels: tuple[Leg, ...], now: Slot
 ) -> tuple[list[Pool], int, bool, bool] | Refusal:
-    """The pools of these legs, and how many of them are not stored yet; whether any has too few units; and whether any has a line,
-    a limit, a window, or is archived."""
+    """Return the pools of these legs; how many of them are not stored yet; whether any has too few units; and whether any has a line, a
+    limit, a window, or is archived."""
     tenant = command.tenant
     pools: list[Pool] = []
     new, short, special = 0, False, False
@@ -123,7 +123,7 @@ def find_pools(
 def refused(
     view: View, command: PlaceHold | Consume, levels: tuple[Leg, ...], pools: list[Pool], now: Slot
 ) -> Refusal | None:
-    """The rungs before those of the bounded tables."""
+    """Pass the rungs before those of the bounded tables."""
     assert command.id is not None
     for leg, pool in zip(levels, pools, strict=True):
         shut = shut_to(leg, pool, now)
@@ -141,7 +141,7 @@ def refused(
 def out_of_units(
     view: View, command: PlaceHold | Consume, levels: tuple[Leg, ...], pools: list[Pool]
 ) -> Refusal | None:
-    """The rungs of the units: the account's limit, what is available, who waits in line."""
+    """Pass the rungs of the units: the account's limit, the available units, the holds that wait in line."""
     if command.account is not None and not command.force:
         asked = [(pool, leg.quantity) for leg, pool in zip(levels, pools, strict=True)]
         beyond = over_limit(view, command.account, asked)
@@ -157,7 +157,7 @@ def out_of_units(
 
 
 def shut_to(leg: Leg, pool: Pool, now: Slot) -> Refusal | None:
-    """Why this pool grants nothing to this leg, however much is available."""
+    """Return why this pool grants nothing to this leg, however much is available."""
     if pool.archived:
         return Refusal(Reason.POOL_ARCHIVED, pool.id)
     if isinstance(leg, FaceLeg) and leg.closes is not None and not (leg.opens or 0) <= now < leg.closes:
@@ -184,7 +184,7 @@ def fell_short(levels: tuple[Leg, ...], pools: list[Pool]) -> Refusal | None:
 
 
 def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
-    """The pool that the leg creates, not stored yet (version 0); None if it creates none."""
+    """Return the pool that the leg creates, not stored yet (version 0); None if it creates none."""
     total, label, closes = leg.create_with_total, None, None
     if isinstance(leg, FaceLeg):
         label, closes = leg.label, leg.closes
@@ -198,9 +198,9 @@ def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
 
 
 def answered(view: View, command: PlaceHold | Consume, leg: FaceLeg, pool: Pool, now: Slot) -> Pool:
-    """The pool with the total that the application answered, and the end of its window. They stand even if the command is
-    refused, because they are facts, not requests. With a total below what is in use the pool is over: nothing is cancelled,
-    and nothing more is granted."""
+    """Return the pool with the total that the application answered, and the end of its window. They stand even if the command is refused,
+    because they are facts, not requests. With a total below the units in use the pool is over: nothing is cancelled, and nothing more is
+    granted."""
     total = total_of(leg, pool.held + pool.consumed)
     if (total, leg.closes) == (pool.total, pool.closes):
         return pool
@@ -210,7 +210,7 @@ def answered(view: View, command: PlaceHold | Consume, leg: FaceLeg, pool: Pool,
 
 
 def total_of(leg: FaceLeg, in_use: int) -> int:
-    """The total for an answer: the pool's own counters plus what the application says is free."""
+    """Return the total for an answer: the pool's own counters plus the units that the application calls free."""
     assert leg.total is not None
     if leg.in_use is None:
         return leg.total
@@ -218,7 +218,7 @@ def total_of(leg: FaceLeg, in_use: int) -> int:
 
 
 def bounds_reached(view: View, new_pools: int) -> Reason | None:
-    """The bounded table that has no room for this hold and the pools that it creates."""
+    """Return the bounded table that has no room for this hold and the pools that it creates."""
     limits, counts, grown = view.limits, view.loaded.counts, view.grown
     if new_pools and limits.max_pools is not None and counts.pools + grown[0] + new_pools > limits.max_pools:
         return Reason.POOL_TABLE_FULL
@@ -246,7 +246,7 @@ def grant(
     deadline: Slot | None,
     now: Slot,
 ) -> StoredHold:
-    """Every rung is passed: record the hold."""
+    """Record the hold, after every rung is passed."""
     assert command.id is not None
     assert command.token is not None
     fence = 1 + (pools[0].fence if len(pools) == 1 else max([pool.fence for pool in pools]))
@@ -268,7 +268,7 @@ def grant(
 
 
 def last_end(pools: list[Pool]) -> Slot | None:
-    """When the last of these windows ends; None if any pool has no end."""
+    """Return the end of the last of these windows; None if any pool has no end."""
     last: Slot | None = None
     for pool in pools:
         if pool.closes is None:

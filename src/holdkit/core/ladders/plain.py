@@ -31,7 +31,7 @@ RELEASED: Final = State.RELEASED
 
 
 def place_plainly(view: View, command: PlaceHold) -> Done | None:
-    """`place_hold`, for an interval that no limit forbids."""
+    """Decide `place_hold` for an interval that no limit forbids."""
     ttl = command.ttl_slots
     if ttl is None or ttl > view.limits.max_lifetime:
         return None
@@ -40,7 +40,7 @@ def place_plainly(view: View, command: PlaceHold) -> Done | None:
 
 
 def consume_plainly(view: View, command: Consume) -> Done | None:
-    """`consume`."""
+    """Decide `consume`."""
     hold = _take(view, command, None)
     if hold is None:
         return None
@@ -51,7 +51,7 @@ def consume_plainly(view: View, command: Consume) -> Done | None:
 
 
 def confirm_plainly(view: View, command: ConfirmHold) -> Done | None:
-    """`confirm_hold`, of all that is held."""
+    """Decide `confirm_hold` of all held units."""
     found = _find(view, command)
     if found is None:
         return None
@@ -62,7 +62,7 @@ def confirm_plainly(view: View, command: ConfirmHold) -> Done | None:
 
 
 def release_plainly(view: View, command: ReleaseHold) -> Done | None:
-    """`release_hold`, of all that is held."""
+    """Decide `release_hold` of all held units."""
     found = _find(view, command)
     if found is None:
         return None
@@ -81,7 +81,7 @@ PLAIN: Final[dict[type[Any], Callable[[View, Any], Done | None]]] = {
 
 
 def _plain_pool(view: View, key: Key) -> Pool | None:
-    """The pool, if it has only units, and nothing of it may become due within this batch."""
+    """Return the pool, if it has only units, and none of its legs may become due within this batch."""
     pool = view.pools.get(key)
     if pool is None or pool.label is not None or SEPARATOR in pool.id or view.may_be_due(key):
         return None
@@ -131,7 +131,7 @@ def _take(view: View, command: PlaceHold | Consume, ttl: Slot | None) -> StoredH
 
 
 def _find(view: View, command: ConfirmHold | ReleaseHold) -> tuple[StoredHold, Pool, Slot] | None:
-    """The hold that the command ends as a whole, its pool, and the slot of the decision."""
+    """Return the hold that the command ends as a whole, its pool, and the slot of the decision."""
     hold = view.holds.get((command.tenant, command.id))
     if (
         hold is None
@@ -192,7 +192,7 @@ def _end(
 
 
 def _moved(pool: Pool, now: Slot, fence: int, held: int, consumed: int) -> Pool:
-    """The pool after it. (A plain pool has no label.)"""
+    """Return the pool after the move. (A plain pool has no label.)"""
     return Pool(pool.tenant, pool.id, pool.total, pool.held + held, pool.consumed + consumed, fence, now, pool.version + 1,
                 pool.on_demand, None, pool.closes, pool.holder, pool.entity, pool.archived, pool.loose, pool.floor, pool.waiting,
                 pool.last_number, pool.children, pool.per_account, pool.line)  # fmt: skip

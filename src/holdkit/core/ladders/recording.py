@@ -31,7 +31,7 @@ def moved(
     waiting: int = 0,
     children: int = 0,
 ) -> Effect:
-    """The pool with its counters changed, and the deltas."""
+    """Return the effect of changing a pool's counters: the pool afterwards, and the deltas."""
     after = Pool(pool.tenant, pool.id, pool.total + total, pool.held + held, pool.consumed + consumed,
                  pool.fence if fence is None else fence, now, pool.version + 1, pool.on_demand, pool.label, pool.closes,
                  pool.holder, pool.entity, pool.archived, pool.loose + loose, pool.floor,
@@ -51,7 +51,7 @@ def counted(view: View, effect: Effect, account: str | None, used: int, *, loose
 
 
 def linked(effect: Effect, entity: str | None, holder: str | None = None) -> Effect:
-    """A labelled pool also records the entity of its last confirm and its last hold; other pools do not."""
+    """Record the entity of the last confirm and the last hold on a labelled pool; leave other pools as they are."""
     pool = effect.pool
     if pool.label is None:
         return effect
@@ -60,7 +60,7 @@ def linked(effect: Effect, entity: str | None, holder: str | None = None) -> Eff
 
 
 def with_child(view: View, effect: Effect, now: Slot, more: int) -> tuple[Effect, ...]:
-    """The effect of creating or removing a pool, and that on its parent, which counts its children."""
+    """Return the effect of creating or removing a pool, and that on its parent, which counts its children."""
     pool = effect.pool
     parent = parent_of(pool.id)
     if parent is None:
@@ -71,13 +71,13 @@ def with_child(view: View, effect: Effect, now: Slot, more: int) -> tuple[Effect
 
 
 def pools_of(view: View, hold: StoredHold) -> list[Pool]:
-    """The pools of a hold's legs, in leg order. A pool that was swept away is replaced by an empty one of version 0, even if
-    another pool has its id by now."""
+    """Return the pools of a hold's legs, in leg order. A pool that was swept away is replaced by an empty one of version 0, even if another
+    pool has its id by now."""
     return [pool_of(view, hold, leg.pool) for leg in hold.legs]
 
 
 def pool_of(view: View, hold: StoredHold, name: str) -> Pool:
-    """One of them, or one above them."""
+    """Return the pool of a leg, or one above it."""
     pool = view.pools.get((hold.tenant, name))
     there = pool is not None and pool.floor < hold.fence
     return pool if pool is not None and there else Pool(hold.tenant, name, 0, version=0)
@@ -92,7 +92,7 @@ def effects_of(
     consumed: Sequence[int],
     entity: str | None = None,
 ) -> tuple[Effect, ...]:
-    """The effects of changing what each leg holds and has consumed, on every level. A pool that was swept away has none."""
+    """Return the effects of changing the held and consumed units of each leg, on every level. A pool that was swept away has none."""
     if hold.above or hold.account is not None:
         return _on_all_levels(view, hold, now, held, consumed, entity)
     effects = []
@@ -122,7 +122,7 @@ def _on_all_levels(
 
 
 def sums_above(hold: StoredHold, by_leg: Sequence[int]) -> dict[str, int]:
-    """Of a number for each leg: the sum of the legs below, for each pool above."""
+    """Sum a number of each leg for each pool above: over the legs below that pool."""
     sums = {level.pool: 0 for level in hold.above}
     for leg, amount in zip(hold.legs, by_leg, strict=True):
         if amount:
@@ -132,7 +132,7 @@ def sums_above(hold: StoredHold, by_leg: Sequence[int]) -> dict[str, int]:
 
 
 def levels_after(hold: StoredHold, held: Sequence[int]) -> tuple[Level, ...]:
-    """What is outstanding above its legs after each leg's held units have changed."""
+    """Return the units outstanding above the legs after each leg's held units have changed."""
     if not hold.above:
         return ()
     sums = sums_above(hold, held)
@@ -153,7 +153,7 @@ def became(
     returned_at: Slot | None = None,
     above: tuple[Level, ...] | None = None,
 ) -> Change:
-    """The changed fields of a hold; others stay. `endless` removes the deadline."""
+    """Return the changed fields of a hold; others stay. `endless` removes the deadline."""
     reason = None if command is None else command.reason
     return Change(
         hold.state if state is None else state,

@@ -42,6 +42,6 @@ def change_limits(view: View, command: ChangeLimits, now: Slot) -> Outcome:
 
 
 def _differs(limits: Limits, name: str, value: int | None) -> bool:
-    """Whether this is a change: what exists of erased names only grows."""
+    """Return whether this is a change: the number of erased names only grows."""
     present = getattr(limits, name)
     return bool((value or 0) > present if name in ERASED_NAMES else value != present)

@@ -36,7 +36,7 @@ class Keeping(IntEnum):
 
 
 def keeping(hold: StoredHold) -> tuple[Keeping, Slot] | None:
-    """The rule for a hold, and the slot from which it counts; None while any of its units is held."""
+    """Return the rule for a hold, and the slot from which it counts; None while any of its units is held."""
     since = hold.changed_at
     if hold.live or since is None or hold.open:
         return None
@@ -48,13 +48,13 @@ def keeping(hold: StoredHold) -> tuple[Keeping, Slot] | None:
 
 
 def kept_for(rule: Keeping, limits: Limits) -> Slot:
-    """How long a hold is kept under a rule: with consumed units never shorter than without."""
+    """Return how long a hold is kept under a rule: with consumed units never shorter than without."""
     return max(limits.retention, limits.retention_consumed) if rule is Keeping.CONSUMED else limits.retention
 
 
 def returnable_until(history: Iterable[Entry], limits: Limits) -> tuple[Keeping, Slot] | None:
-    """The rule under which a hold that was dropped was kept for its units, and until when they could be returned; None if its history
-    does not say."""
+    """Return the rule under which a hold that was dropped was kept for its units, and until when they could be returned; None if its
+    history does not say."""
     entries = [entry for entry in history if not (entry.part or entry.refused)]
     hold = reconstruct(entries)
     kept = None if hold is None else keeping(hold)
@@ -64,7 +64,7 @@ def returnable_until(history: Iterable[Entry], limits: Limits) -> tuple[Keeping,
 
 
 def may_retire(hold: StoredHold, limits: Limits, now: Slot, *, pressed: bool = False) -> bool:
-    """Whether a hold with consumed units may be dropped: its time is over, or the table is full."""
+    """Return whether a hold with consumed units may be dropped: its time is over, or the table is full."""
     kept = keeping(hold)
     if kept is None or kept[0] is Keeping.ENDED:
         return False
@@ -101,7 +101,7 @@ def _loosened(view: View, pool: Pool, account: str | None, now: Slot, units: int
 
 
 def _whose(view: View, pool: Pool, account: str, quantity: int) -> str:
-    """The name under which the account has this many loose units: its own, unless only what was erased of it has them."""
+    """Return the name under which the account has this many loose units: its own, unless only an erased name of it has them."""
     names = view.loaded.names
     for name in (account, *(() if names is None else names.others(pool.tenant, account))):
         tally = view.tallies.get((pool.tenant, pool.id, name))
@@ -111,7 +111,7 @@ def _whose(view: View, pool: Pool, account: str, quantity: int) -> str:
 
 
 def return_to_pool(view: View, command: ReturnToPool, now: Slot) -> Outcome:
-    """Loose units become available again; units of an existing hold are returned only by that hold."""
+    """Make loose units available again. Units of an existing hold are returned only by that hold."""
     pool = in_use(view, command.tenant, command.id)
     if pool is None:
         return Refusal(Reason.POOL_NOT_FOUND, command.id)

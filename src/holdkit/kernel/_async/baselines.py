@@ -61,7 +61,7 @@ class AsyncBaselineReading:
     async def entries(
         self, executor: AsyncExecutor, tenant: str | None, limit: int, before: Positions, generation: str
     ) -> list[JournalEntry]:
-        """The next rows as entries; none at the end."""
+        """Return the next rows as entries; none at the end."""
         archived = self.archived
         rows = await self.page(executor, tenant, limit)
         found = []
@@ -73,7 +73,7 @@ class AsyncBaselineReading:
         return found
 
     async def page(self, executor: AsyncExecutor, tenant: str | None, limit: int) -> list[BaselineRow]:
-        """The next rows; none at the end. Raises `CursorLost` if further entries were archived meanwhile."""
+        """Return the next rows; none at the end. Raises `CursorLost` if further entries were archived meanwhile."""
         while self._skip:
             skipped = await self._read(executor, tenant, min(self._skip, PAGE))
             if not skipped:
@@ -133,7 +133,7 @@ async def archived_there(executor: AsyncExecutor, lane: int, seq: int, seen: str
 
 
 def another_entry(executor: AsyncExecutor, lane: int, seq: int) -> CursorLost:
-    """The error for a cursor whose entry is not there, or is another one."""
+    """Return the error for a cursor whose entry is not there, or is another one."""
     which = f"entry {seq} of lane {lane}" if executor.engine.lanes > 1 else f"entry {seq}"
     return CursorLost(
         f"{which} is no longer what this cursor saw: the journal was cut back or is another one; "

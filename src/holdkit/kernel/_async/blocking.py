@@ -127,7 +127,7 @@ class AsyncBlockingCall:
             self._waiter.wake()
 
     async def result(self) -> Hold:
-        """The hold with its units, or the refusal."""
+        """Return the hold with its units, or the refusal."""
         while True:
             hold = await self._attempt()
             if hold is not None:
@@ -220,7 +220,7 @@ class AsyncBlockingCall:
             return hold_of(done, self._token, self._command.legs)
 
     async def _lost(self) -> Hold | None:
-        """The place or the offer has expired."""
+        """Return the place or the offer has expired."""
         command = self._command
         if command.op is None and command.id is None and steady() < self._until:
             self._standing = None

@@ -78,13 +78,13 @@ class AsyncExecutorPort(Protocol):
         """Pools as they are now, in the order asked. `durable`: the answer of a command will rest on it."""
 
     async def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
-        """A hold as it is now."""
+        """Return a hold as it is now."""
 
     async def forced(self, key: Key) -> bool:
-        """Whether a hold was last changed by force."""
+        """Return whether a hold was last changed by force."""
 
     async def clock(self) -> Slot:
-        """The slot at which commands are decided now; may ask a server."""
+        """Return the slot at which commands are decided now; may ask a server."""
 
     def now(self) -> Slot:
         """Return the best estimate of `clock` that needs no request."""
@@ -121,11 +121,11 @@ class AsyncExecutor:
         """What named followers of this process were shown last."""
 
     def open_group_commit(self, engine: Engine) -> AsyncGroupCommit:
-        """The group commit of this executor."""
+        """Return the group commit of this executor."""
         return AsyncGroupCommit(engine, self._lines_moved)
 
     def ambient(self) -> Any:
-        """The transaction that a framework has open, which a call without `tx=` joins; None, unless this executor joins any."""
+        """Return the transaction that a framework has open, which a call without `tx=` joins; None, unless this executor joins any."""
         return None
 
     def _lines_moved(self, applied: Applied) -> None:
@@ -137,7 +137,7 @@ class AsyncExecutor:
             self.line_watch.served(applied.served)
 
     def for_client(self, client_id: str, page_bytes: int | None = None, within: tuple[str, ...] = ()) -> Self:
-        """An executor for one client of a server: an answer that contains a token is not given to another client, pages are bounded
+        """Return an executor for one client of a server: an answer that contains a token is not given to another client, pages are bounded
         in bytes, and lists show what the client may see."""
         other = copy(self)
         other.mint = self.mint.for_client(client_id)
@@ -167,11 +167,12 @@ class AsyncExecutor:
     # Commands
 
     async def stored_limits(self, *, durable: bool = False) -> Limits:
-        """The bounds in force, as they are stored."""
+        """Return the bounds in force, as they are stored."""
         return self.engine.stored.adopt(await self.read(FindRecord(LIMITS_KEY), durable=durable))
 
     async def limits_changed(self, error: InvalidRequest) -> bool:
-        """Whether a command was refused by a limit that another process has changed since this one last read it."""
+        """Return whether a command was refused by a limit that another process has changed since this one last read
+        it."""
         known = self.limits.version
         return error.code in BY_LIMITS and (await self.stored_limits()).version != known
 
@@ -234,7 +235,7 @@ class AsyncExecutor:
         return await self.answers(group, await self.group_commit.submit(group))
 
     async def answers(self, group: Group, outcomes: list[Reply]) -> list[Answer]:
-        """The outcomes of a group as users see them. One that touches too many legs as a whole is raised: nothing was done."""
+        """Return the outcomes of a group as users see them. One that touches too many legs as a whole is raised: nothing was done."""
         first = outcomes[0]
         if isinstance(first, Invalid) and first.code == TOO_LARGE:
             raise BatchTooLarge(first.message, field=first.field, code=first.code)
@@ -289,26 +290,26 @@ class AsyncExecutor:
         return names_of(in_force(Limits(), record), erasing.secret, self.engine.lanes)
 
     async def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
-        """A hold as it is now."""
+        """Return a hold as it is now."""
         return await self.read(FindHold(key), tx)
 
     async def forced(self, key: Key) -> bool:
-        """Whether a hold was last changed by force."""
+        """Return whether a hold was last changed by force."""
         story = [
             entry for entry in map(entry_of, await self.read(ReadHistory(*key))) if not (entry.part or entry.refused)
         ]
         return bool(story) and story[-1].forced
 
     async def clock(self) -> Slot:
-        """The engine's clock."""
+        """Return the engine's clock."""
         return self.now()
 
     def now(self) -> Slot:
-        """The engine's clock."""
+        """Return the engine's clock."""
         return self.engine.clock()
 
     def reading(self, *slots: Slot) -> Reading:
-        """The later of the engine's clock and these slots, for an answer that tells time after it was given."""
+        """Return the later of the engine's clock and these slots, for an answer that tells time after it was given."""
         return read_clock(self.engine.clock, *slots)
 
     async def watch_line(self, hold: StoredHold) -> AsyncLineWaiter:
@@ -316,14 +317,15 @@ class AsyncExecutor:
         return self.line_watch.add(hold)
 
     async def trace_of(self, entry: JournalEntry) -> str | None:
-        """The trace context of the call that an entry tells of, if it was recorded, and this kernel is traced."""
+        """Return the trace context of the call that an entry tells of, if it was recorded, and this kernel is
+        traced."""
         del entry
         return None
 
     # The kernel's life
 
     def deadline(self) -> float:
-        """The deadline of a call that begins now."""
+        """Return the deadline of a call that begins now."""
         return self.group_commit.deadline()
 
     def check_open(self) -> None:

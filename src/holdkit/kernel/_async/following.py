@@ -85,9 +85,9 @@ class AsyncFollower:
         await self._check_positions()
 
     async def page(self, limit: int, max_bytes: int | None = None) -> Page[JournalEntry]:
-        """The next entries, and move behind them: at most `limit`, and about `max_bytes`, or what the executor allows. May be empty
-        although more follow (see `at_end`): some entries are hidden. Raise `Overloaded` while standbys do not confirm a durable page:
-        the next call reads it again."""
+        """Return the next entries, and move behind them: at most `limit`, and about `max_bytes`, or what the executor allows. May be empty
+        although more follow (see `at_end`): some entries are hidden. Raise `Overloaded` while standbys do not confirm a durable page: the
+        next call reads it again."""
         try:
             return await self._page(limit, max_bytes)
         except CursorLost as lost:
@@ -141,7 +141,7 @@ class AsyncFollower:
         return bool(self._baselines)
 
     async def _baseline_page(self, limit: int) -> Page[JournalEntry]:
-        """The next rows of a baseline as entries."""
+        """Return the next rows of a baseline as entries."""
         reading, before = self._baselines[0], self._positions
         entries = await reading.entries(self._executor, self._tenant, limit, before, self.generation)
         if not entries:
@@ -195,7 +195,8 @@ class AsyncFollower:
                 await committed.wait(count, poll)
 
     async def _page_or_rest(self, count: int, poll: float) -> Page[JournalEntry]:
-        """The next page; or, after a rest, an empty one in its place, if we were turned away: the page is read again."""
+        """Return the next page; or, after a rest, an empty one in its place, if we were turned away: the page is read
+        again."""
         try:
             page = await self.page(PAGE)
         except Overloaded as later:
@@ -226,7 +227,8 @@ class AsyncFollower:
                 raise another_entry(self._executor, lane, seq)
 
     def overdue(self) -> bool:
-        """Whether we are at the end, and the cursor under our name is so old that what is behind it, none of it ours, may be archived soon."""
+        """Return whether we are at the end, and the cursor under our name is so old that what is behind it, none of it ours, may be
+        archived soon."""
         saved = None if self._named is None else self._named.saved
         return self.at_end and is_overdue(saved, self.cursor(), self._executor.now())
 

@@ -80,7 +80,7 @@ class AsyncJournal:
     async def _matches(
         self, query: SearchJournal, matches: FoundEntries, cursor: str | None, include_reserved: bool
     ) -> JournalPage[JournalEntry]:
-        """The entries of a search, each with the cursor after it, in the order of the query."""
+        """Return the entries of a search, each with the cursor after it, in the order of the query."""
         generation = await self._executor.read(ReadGeneration())
         reached = await self._positions(matches.reached)
         begins: Positions = reached if query.newest_first or cursor is None else decode_cursor(cursor)
@@ -93,7 +93,7 @@ class AsyncJournal:
         )
 
     async def _positions(self, numbers: Mapping[int, int]) -> dict[int, tuple[int, str]]:
-        """These places in the journal, with the digests of the entries in front of them where those are kept."""
+        """Return these places in the journal, with the digests of the entries in front of them where those are kept."""
         wanted = tuple((lane, seq) for lane, seq in numbers.items() if seq)
         rows = await self._executor.read(FindEntries(wanted)) if wanted else []
         seen = {(row.lane, row.seq): text_digest(row.text) for row in rows}
@@ -204,7 +204,7 @@ class AsyncJournal:
 
 
 async def read_page(follower: AsyncFollower, after: str | None, limit: int) -> Page[JournalEntry]:
-    """A page after a cursor; empty only at the end."""
+    """Return a page after a cursor; empty only at the end."""
     await follower.begin(after)
     while True:
         entries = await follower.page(limit)
@@ -213,7 +213,7 @@ async def read_page(follower: AsyncFollower, after: str | None, limit: int) -> P
 
 
 def _page_of(follower: AsyncFollower, entries: Page[JournalEntry]) -> JournalPage[JournalEntry]:
-    """The page that a follower has just read."""
+    """Return the page that a follower has just read."""
     end = follower.cursor()
     return JournalPage(entries, next=None if follower.at_end else end, cursor=end)
 
@@ -221,7 +221,7 @@ def _page_of(follower: AsyncFollower, entries: Page[JournalEntry]) -> JournalPag
 async def _any_history(
     executor: AsyncExecutor, tenant: str, name: str, after: str | None, limit: int
 ) -> JournalPage[JournalEntry]:
-    """The history of a pool, or of another subject that has the name."""
+    """Return the history of a pool, or of another subject that has the name."""
     first = await executor.read(ReadHistory(tenant, name, 1))
     if not first or not touches(entry_of(first[0]), name):
         return await subject_history(executor, tenant, name, after, limit)
@@ -232,7 +232,7 @@ async def _any_history(
 async def subject_history(
     executor: AsyncExecutor, tenant: str, subject: str, after: str | None, limit: int
 ) -> JournalPage[JournalEntry]:
-    """The entries that name a subject, such as the id of a hold."""
+    """Return the entries that name a subject, such as the id of a hold."""
     positions = {} if after is None else decode_cursor(after)
     seen = {lane: seq for lane, (seq, _) in positions.items()}
     rows = await executor.read(ReadHistory(tenant, subject, limit, seen, executor.page_bytes))

@@ -124,7 +124,7 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         account: str | None = None,
         **call: Unpack[Call],
     ) -> AsyncHolding:
-        """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
+        """Return a block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
         _no_transaction(call)
         command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account)
         return AsyncHolding(self._executor, command, entity)
@@ -139,7 +139,7 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> AsyncLease:
-        """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away. With `wait`, entering
+        """Return a job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away. With `wait`, entering
         the block waits in line for the units, as `hold` does."""
         _no_transaction(call)
         command = self._placing(what, quantity, call, ttl=ttl, account=account)

@@ -68,7 +68,7 @@ class AsyncWaiter:
         return self.hold
 
     def woken(self) -> bool:
-        """Whether its wait has ended."""
+        """Return whether its wait has ended."""
         return self.news.count > 0
 
     def wake(self) -> None:

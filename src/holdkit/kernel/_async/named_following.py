@@ -108,7 +108,7 @@ class AsyncNamedFollower:
 
 
 async def find_cursor(executor: AsyncExecutor, tenant: str | None, name: str) -> SavedCursor | None:
-    """The cursor under a name, if there is one yet."""
+    """Return the cursor under a name, if there is one yet."""
     return saved_cursor(await executor.read(FindRecord(_key(tenant, name))))
 
 
@@ -135,6 +135,6 @@ async def save_cursor(
 
 
 def _key(tenant: str | None, name: str) -> RecordKey:
-    """The record that has the cursor."""
+    """Return the record that has the cursor."""
     id = text(name, "name", MAX_NAME)
     return ("", CURSORS_OF_ALL, id) if tenant is None else (tenant, CURSORS, id)

@@ -36,7 +36,7 @@ class AsyncReads(AsyncSearches):
     """Everything that only reads, for one tenant."""
 
     async def pool(self, id: str, *, tx: Any = None) -> Pool:
-        """One pool. Raises `PoolNotFound`."""
+        """Return one pool. Raises `PoolNotFound`."""
         pool_id(id, "id", faces=True)
         found = await self._executor.read(FindPool((self._tenant, id)), tx)
         if found is None:
@@ -86,7 +86,7 @@ class AsyncReads(AsyncSearches):
         return Page(map(Pool, children), next=start)
 
     async def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
-        """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
+        """Return a hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
         id, _ = reference(hold, None)
         hold_id(id)
         found = await self._executor.read(FindHold((self._tenant, id)), tx)

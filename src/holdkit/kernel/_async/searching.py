@@ -94,6 +94,6 @@ def check_names(prefix: str, after: str | None, limit: int) -> None:
 
 
 def _slot(value: datetime | Slot | None, field: str) -> Slot | None:
-    """A moment as a slot, if one is given."""
+    """Return a moment as a slot, if one is given."""
     slot = moment(value, field)
     return None if slot is None else whole(slot, field, -MAX_SLOT, MAX_SLOT)

@@ -220,9 +220,8 @@ class AsyncVerbs(AsyncPoolVerbs):
         until: Slot | datetime | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """A later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens. Of a hold
-        that waits, it is the end of waiting.
-        """
+        """Return a later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens. Of a hold that
+        waits, it is the end of waiting."""
         id, token = _presented(hold, "extend")
         said = context_of(call)
         command = ExtendHold(
