@@ -221,8 +221,8 @@ class _Pruning(Struct, frozen=True):
     now: Slot
 
     def excuse(self, mine: StoredHold | None, theirs: StoredHold | None) -> tuple[StoredHold | None, StoredHold | None]:
-        """Accept a prunable hold whether it is stored or not. If the table is or was bounded, ended holds are dropped
-        early, except those whose units are consumed: dropping those writes an entry."""
+        """Return what remains to compare: a prunable hold may be stored or not. If the table is or was bounded, ended
+        holds are dropped early, except those whose units are consumed: dropping those writes an entry."""
         limits, now = self.limits, self.now
         if theirs is not None and prunable(theirs, limits, now):
             theirs = None

@@ -112,7 +112,7 @@ def minted_id(slot: Slot, randomness: bytes) -> str:
 
 @lru_cache(maxsize=8)
 def id_begin(milliseconds: int) -> str:
-    """Return the first digits of ids that are minted in this millisecond. Under load it mints many."""
+    """Return the first digits of ids that are minted in this millisecond; under load there are many such ids."""
     return f"{milliseconds & 0xFFFF_FFFF_FFFF:012x}"
 
 

@@ -155,7 +155,7 @@ def _as_offered(view: View, command: AnyCommand, outcome: Outcome) -> Outcome:
 
 
 def feed_first(view: View, group: Group) -> bool:
-    """Feed the lines of all pools that a group touches, before any of its commands is decided; whether that could be completed."""
+    """Feed the lines of all pools that a group touches, before any of its commands is decided; return whether that could be completed."""
     for command in group.commands:
         names = touched(view, command)
         lines = [

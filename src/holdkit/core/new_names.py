@@ -46,7 +46,7 @@ class NewNames:
         """The other ids of pools of erased claims, as far as they have got them."""
 
     def store(self, limit: str, value: int) -> None:
-        """Have it stored with the limits, for all processes, that names exist that must be recognised. Not within a transaction."""
+        """Store with the limits, for all processes, that names exist that must be recognised. Not within a transaction."""
         assert self._store is not None, "only whoever can store them may need them"
         self._store(limit, value)
         accounts = value if limit == "erased_accounts" else self.stored.accounts

@@ -16,8 +16,9 @@ class PastRetention(Struct, frozen=True, gc=False, array_like=True):
 
 
 def retired_until(limits: Limits, now: Slot) -> Slot:
-    """Return the slot up to which holds have retired by `now` if they changed last before it: under the current retention, or under an
-    earlier one while that was in force. So the answer does not depend on whether a row was pruned before the retention was raised."""
+    """Return the slot by which retention counts at `now`: holds that changed last at it or before have retired, under the current
+    retention, or under an earlier one while that was in force. So the answer does not depend on whether a row was pruned before the
+    retention was raised."""
     return max([now - limits.retention, *(past.until - past.retention for past in limits.past)])
 
 

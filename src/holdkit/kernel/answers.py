@@ -104,7 +104,7 @@ def record_of(done: Done) -> Record | None:
 
 
 def report_of(done: Done) -> SweepReport:
-    """What a sweep did."""
+    """Return the report of a sweep."""
     holds, tenants = tuple(id for _, id in done.swept), tuple(tenant for tenant, _ in done.swept)
     return SweepReport(done.expired, holds, tenants, datetime_of(done.slot), done.more)
 

@@ -121,8 +121,8 @@ def _verify_files(
     engine: Engine, archiving: Archiving, directory: ArchiveDirectory, progress: Progress | None
 ) -> Iterator[Difference]:
     """Yield every difference. The database is read as it is at one moment, the files as they are later. An erasure, of this process or of
-    another, counts its transactions (`SealStore.rewrites`), and changes a file only behind them. So a difference that is found while that
-    number is still what it was before is one; else the comparison begins anew."""
+    another, counts its transactions (`SealStore.rewrites`), and changes a file only behind them. So a difference counts only if that number
+    has not changed since before the read; else the comparison begins anew."""
     store = engine.capabilities.seals
     assert store is not None, "engines that archive have seals"
     for _ in range(ATTEMPTS):
@@ -150,7 +150,8 @@ def _verify_files(
 
 
 def archived_entries(engine: Engine, directory: str | os.PathLike[str]) -> ArchivedEntries:
-    """What an export begins with in place of the baseline: the entries of the files, as an erasure leaves them."""
+    """Return the reader that an export uses in place of the baseline: the entries of the files, as an erasure leaves
+    them."""
     files = ArchiveDirectory(directory)
     files.files()  # raises if there is no such directory
     return ArchiveCheck(engine, files).rows
@@ -180,7 +181,7 @@ class _Run:
         self._files: list[str] = []
 
     def all_lanes(self) -> ArchiveReport:
-        """Return one lane after the other."""
+        """Archive one lane after the other."""
         lanes = self._archiver.lanes()
         self._total = sum(max(0, lane.upto - lane.archived.through) for lane in lanes)
         self._check.refuse_differences()
@@ -293,7 +294,7 @@ class _Run:
                 return
 
     def _may_leave(self, lane: ArchivableLane, rows: Iterable[JournalRow]) -> Iterator[JournalRow]:
-        """Entries up to the first that must stay: it is too young, the newest, or a kept operation record refers to it."""
+        """Yield entries up to the first that must stay: it is too young, the newest, or a kept operation record refers to it."""
         before = self._before if lane.before is None else min(self._before, lane.before)
         for row in rows:
             if row.seq > lane.upto or entry_of(row).slot >= before:
@@ -318,7 +319,7 @@ class _Run:
             self._progress(min(self._done, self._total), self._total)
 
     def _compare(self, file: ArchiveFile, step: Iterable[JournalRow]) -> None:
-        """What is about to be deleted must be what the file has."""
+        """Check that the file has the entries that are about to be deleted."""
         there = list(step)
         found = self._archiver.read(file.lane, there[0].seq - 1, len(there))
         for mine, theirs in zip(there, [*found, *[None] * len(there)], strict=False):

@@ -102,7 +102,7 @@ class ArchiveCheck:
     # Content
 
     def rows(self, lane: int, upto: int) -> Iterator[JournalRow | Difference]:
-        """Yield the archived entries of a lane as an erasure leaves them, and what differs of their files. Raises `CursorLost` if an
+        """Yield the archived entries of a lane as an erasure leaves them, and the differences of their files. Raise `CursorLost` if an
         erasure rewrites a file meanwhile."""
         pending, known = self._engine.read(ReadRewritten(lane)), self._engine.read(FindKnownFiles(lane))
         for file, after in self._directory.reading(lane, 0, upto):
@@ -118,7 +118,7 @@ class ArchiveCheck:
     def _unless_rewritten(
         self, file: ArchiveFile, known: Mapping[int, KnownFile], found: Iterable[Difference]
     ) -> Iterator[Difference]:
-        """Yield the differences of a file, unless an erasure has changed the file, or what is known of it, since that was read."""
+        """Yield the differences of a file, unless an erasure has changed the file, or what is stored about it, since that was read."""
         for one in found:
             pending = self._engine.read(ReadRewritten(file.lane))
             now = self._engine.read(FindKnownFiles(file.lane))
@@ -169,7 +169,8 @@ class ArchiveCheck:
         return Content(KnownFile(file.last, file.size, sha256, str(self._directory.path)), seals)
 
     def wrong_seal(self, file: ArchiveFile, upto: int, copies: Mapping[int, Seal]) -> str | None:
-        """What is wrong with the seals of a file: behind each sealed run that ends in it, up to a number, there must be that seal."""
+        """Return what is wrong with the seals of a file: each sealed run that ends in it, up to a number, must be followed by its stored
+        seal."""
         store = self._engine.capabilities.seals
         assert store is not None, "engines that archive have seals"
         stored = store.read_seals(file.lane, max(0, file.first - RUN), MOST_SEALS)

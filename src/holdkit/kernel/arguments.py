@@ -43,22 +43,22 @@ class Actor(Struct, frozen=True):
 
     @classmethod
     def user(cls, id: str) -> Actor:
-        """Return a person."""
+        """Return the actor of a person."""
         return cls("user", id)
 
     @classmethod
     def system(cls) -> Actor:
-        """Holdkit itself, or the application's own machinery."""
+        """Return the actor of Holdkit itself, or of the application's own machinery."""
         return cls("system")
 
     @classmethod
     def job(cls, name: str) -> Actor:
-        """Return a scheduled job."""
+        """Return the actor of a scheduled job."""
         return cls("job", name)
 
     @classmethod
     def api_client(cls, id: str) -> Actor:
-        """Another program."""
+        """Return the actor of another program."""
         return cls("api_client", id)
 
     @classmethod
@@ -134,7 +134,7 @@ _KNOWN: Final = frozenset(KNOWN.split(", "))
 
 
 def context_of(call: Call) -> Context:
-    """What the call says itself about who calls and why; what it leaves out is inherited."""
+    """Return the call's own actor, correlation id and reason; a field that it leaves out is inherited."""
     outer = current()
     if not call:
         return outer
@@ -172,7 +172,7 @@ def check_reason(reason: object) -> None:
 
 
 def forced_fields(reason: str, call: CallWithoutReason, fields_of: CallFields) -> dict[str, Any]:
-    """Return those fields for a call that passes a token or a limit: it must say why."""
+    """Return the fields of `call_fields` for a call that passes a token or a limit: it must give a reason."""
     check_reason(reason)
     fields = Call(**call)  # type: ignore[typeddict-item]
     fields["reason"] = reason

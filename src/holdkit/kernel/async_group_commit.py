@@ -143,7 +143,7 @@ class AsyncGroupCommit(OpenEngine):
         return result
 
     def _check_no_open_transaction(self) -> None:
-        """A task that waited behind its own open transaction would wait for itself."""
+        """Refuse a task that has an open transaction of its own: it would wait for itself."""
         task = asyncio.current_task(self._loop)
         still_open = self._open_transactions.get(task) if task is not None else None
         if still_open is not None and still_open():
@@ -152,21 +152,21 @@ class AsyncGroupCommit(OpenEngine):
             )
 
     def _call_soon(self, callback: Callable[..., object], *args: Any) -> None:
-        """From any thread: call it on the loop's thread, unless the loop was closed."""
+        """Call a function on the loop's thread, unless the loop was closed. From any thread."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback, *args)
 
     def _feed_soon(self, applied: Applied) -> None:
-        """From any thread: `feed` is called on the loop's."""
+        """Call `feed` on the loop's thread. From any thread."""
         if applied.unfed or applied.served:
             self._call_soon(self._feed, applied)
 
     def listen(self) -> None:
-        """From now on be woken by the commits of other processes too, where the engine can tell."""
+        """Wake followers on the commits of other processes too, where the engine can tell."""
         self.engine.listen(partial(self._call_soon, self.committed.notify))
 
     def listen_on(self, channels: Channels, channel: str, wake: Callable[[], None]) -> None:
-        """From now on call `wake` on the loop's thread when a process notifies this channel."""
+        """Call `wake` on the loop's thread whenever a process notifies this channel."""
         channels.listen_on(channel, partial(self._call_soon, wake))
 
     async def read(self, query: Query[T], tx: Any = None, *, durable: bool = False) -> T:

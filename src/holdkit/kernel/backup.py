@@ -18,7 +18,7 @@ ADVICE = (
 
 
 def back_up(url: str, file: Path, progress: Progress, *, verify: bool = True) -> int:
-    """Copy what a URL names to a new file, and return the number of its entries."""
+    """Copy the database of a URL to a new file, and return the number of its entries."""
     path = _file_of(url)
     if file.exists():
         raise invalid("file", "file_exists", f"{file} is there already: choose another name")
@@ -26,8 +26,8 @@ def back_up(url: str, file: Path, progress: Progress, *, verify: bool = True) ->
 
 
 def restore(file: Path, url: str, progress: Progress, *, force: bool = False, verify: bool = True) -> int:
-    """Copy a backup to where a URL says, and return the number of its entries. An existing target is replaced only with `force`,
-    and only if no process has it open. The backup itself is not changed."""
+    """Copy a backup to the place of a URL, and return the number of its entries. Replace an existing target only with `force`, and only if
+    no process has it open. The backup itself is not changed."""
     path = _file_of(url)
     if not file.exists():
         raise invalid("file", "file_not_found", f"there is nothing at {file}")

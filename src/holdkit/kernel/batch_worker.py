@@ -217,7 +217,8 @@ class BatchWorker:
         self._batches.put(lambda: self._run(batch, failed))
 
     def _check_begun(self, task: asyncio.Task[None], batch: list[TaskCall]) -> None:
-        """A task that was cancelled before its first step has done nothing with its batch: queue it again."""
+        """Queue the batch of a task again if the task was cancelled before its first step: it has done nothing with
+        it."""
         if task.cancelled() and self._batch is batch:
             self._settle(batch, False)
 
@@ -242,7 +243,7 @@ class BatchWorker:
             self._answer(batch, wrote)
 
     def _run(self, batch: list[TaskCall], failed: Exception | None = None, applied: Applied | None = None) -> None:
-        """On the worker thread. A batch that was `applied` or has `failed` on the loop is settled here."""
+        """Execute a batch on the worker thread, or settle one that was `applied` or has `failed` on the loop."""
         wrote = True
         try:
             if applied is None:
@@ -320,7 +321,8 @@ def give_up(batch: Sequence[TaskCall], error: BaseException) -> None:
 
 
 def _work(batches: SimpleQueue[Callable[[], None] | None]) -> None:
-    """The worker thread. It knows this queue and nothing else, so that a kernel that is no longer used can be collected."""
+    """Run the jobs of the queue on the worker thread. It knows this queue and nothing else, so that a kernel that is no longer used can be
+    collected."""
     while (run := batches.get()) is not None:
         with suppress(
             BaseException

@@ -334,7 +334,7 @@ class BatchRunner:
         return end is not None and end == self._end
 
     def _journal_length(self, until: float) -> int | None:
-        """None if the engine cannot say."""
+        """Return the number of entries written; None if the engine cannot say."""
         try:
             ends: list[JournalRow] = run_until(until, self.engine.read, FindEnds())
             return sum([end.seq for end in ends])
@@ -342,7 +342,7 @@ class BatchRunner:
             return None
 
     def _run_halves(self, batch: Sequence[QueuedCall], until: float) -> bool:
-        """Nothing was written: run the batch in halves, down to single calls, so that the call at fault ends up alone."""
+        """Run a batch that wrote nothing in halves, down to single calls, so that the call at fault ends up alone."""
         wrote = False
         for call in batch:
             call.sent = False
@@ -387,7 +387,7 @@ class BatchRunner:
 
 
 def _unclear(error: Exception) -> OutcomeUnknown:
-    """Something broke while others were writing too: whether this batch was applied is not known."""
+    """Return the error of a batch that broke while others were writing too: whether it was applied is not known."""
     unknown = OutcomeUnknown(f"unexpected {type(error).__name__} while the batch was being written: ask again")
     unknown.__cause__ = error
     return unknown

@@ -88,7 +88,7 @@ def restore(context: Context) -> None:
 
 @contextmanager
 def without_timeout() -> Iterator[None]:
-    """A block whose calls may take as long as the kernel's limit says, whatever timeout is set around it."""
+    """Lift every timeout that is set around the block: its calls may take as long as the kernel's limit says."""
     token = inherited.set(replace(inherited.get(), timeout=None))
     try:
         yield
@@ -146,7 +146,7 @@ _inside: ContextVar[_Inside | None] = ContextVar("holdkit_inside", default=None)
 
 @contextmanager
 def inside(engine: Engine) -> Iterator[None]:
-    """A block in which application code runs in a transaction of the engine."""
+    """Mark a block in which application code runs in a transaction of the engine."""
     block = _Inside(engine)
     token = _inside.set(block)
     try:

@@ -60,7 +60,7 @@ def _examine_engine(url: str, min_free: int) -> Iterator[Finding]:
 
 
 def _examine_disk(engine: Engine, min_free: int, *, looked_at: bool) -> Iterator[Finding]:
-    """Yield the disk, unless it was looked at before the engine was opened; and which quota keeps one tenant from filling it."""
+    """Report the disk, unless it was looked at before the engine was opened; and the quota that keeps one tenant from filling it."""
     on_disk = engine.capabilities.on_disk
     if on_disk is None:
         return
@@ -98,7 +98,7 @@ def advised_quota(space: Space, stored: int, min_free: int, tenants: int) -> int
 
 
 def weigh(survey: Survey, here: Slot) -> Iterator[Finding]:
-    """Findings from the counts and the clocks."""
+    """Yield findings from the counts and the clocks."""
     difference = abs(survey.now - here)
     skewed = difference > SKEW
     yield Finding("clock", "warn" if skewed else "ok", f"the engine's and this machine's differ by {difference / SECOND:.1f} s",

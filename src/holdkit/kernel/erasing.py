@@ -58,7 +58,7 @@ def selector_of(by: By, value: str, tenant: str) -> Selector:
 
 
 def check_call(call: Call) -> None:
-    """An erasure is not part of another transaction, and is its own retry."""
+    """Refuse `tx` and `op`: an erasure is not part of another transaction, and is its own retry."""
     if call.get("tx") is not None or call.get("op") is not None:
         raise invalid(
             "call", "argument_unknown", "an erasure takes neither tx nor op: run it again if it was interrupted"
@@ -145,7 +145,7 @@ def begun(
     fields: Mapping[str, Any],
     randomness: Randomness = secrets.token_bytes,
 ) -> Erasure:
-    """Return an erasure with its stub, and with what recognises names that were erased before. Reads."""
+    """Return an erasure with its stub and the names that recognise those erased before. Reads the database."""
     id = keyed(erasing.secret, b"holdkit.erasure", selector.by, selector.tenant, selector.value)
     limits = in_force(Limits(), engine.read(FindRecord(LIMITS_KEY)))
     names = ErasedNames(erasing.secret, engine.lanes, limits.erased_accounts, bool(limits.erased_claims))

@@ -257,7 +257,7 @@ class FairQueue:
             self._take_turns(room, batch, fits, latest)
 
     def _take_turns(self, room: Room, batch: list[Any], fits: Callable[[Group], bool] | None, latest: float) -> None:
-        """Visit every tenant once; again if nothing was taken because all are in debt."""
+        """Visit every tenant once; visit them again if no call was taken because all are in debt."""
         order = self._order
         self._to_front()
         while True:
@@ -284,7 +284,7 @@ class FairQueue:
                 return
 
     def _pass_over(self, tenant: TenantQueue) -> None:
-        """A tenant without calls: forget it when it has no debt."""
+        """Pass over a tenant without calls, and forget it when it has no debt."""
         tenant.waiting = 0
         if tenant.credit < QUANTUM:
             self._order.rotate(-1)

@@ -209,7 +209,7 @@ class Shown:
             self._cursors.popitem(last=False)
 
     def forget(self, follower: tuple[str | None, str]) -> None:
-        """The follower was told that entries are missing."""
+        """Forget the cursor of a follower that got `CursorLost`."""
         self._cursors.pop(follower, None)
 
 
@@ -222,8 +222,7 @@ def entries_of(cursor: str) -> tuple[Positions, tuple[tuple[int, int], ...]]:
 def missing_entries(
     shown: Positions, found: Iterable[JournalRow], archived: Iterable[ArchivedLane] = ()
 ) -> list[tuple[int, int]]:
-    """Of the entries that were shown last in their lanes: those that are no longer in the journal, or have changed. What has left it for
-    an archive is not missing."""
+    """Return the last shown entries of the lanes that have changed or are no longer in the journal. An archived entry is not missing."""
     there = {(row.lane, row.seq): text_digest(row.text) for row in found}
     left = {one.lane: one for one in archived}
     return [
@@ -234,14 +233,14 @@ def missing_entries(
 
 
 def _has_left(archived: ArchivedLane, seq: int, seen: str) -> bool:
-    """Return whether an entry was archived; of the last one it is known which it was. (A cursor within a baseline stands at that number
-    too.)"""
+    """Return whether an entry was archived. The last archived entry is known by its digest. (A cursor within a baseline stands at that
+    number too.)"""
     last = seen == archived.digest or rows_behind(seen, archived.edition) is not None
     return seq < archived.through or (seq == archived.through and last)
 
 
 def missing_in(cursor: str, ends: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Positions of a cursor that lie behind the journal's ends; the first position, if the journal has grown again since."""
+    """Return the positions of a cursor that lie behind the journal's ends; the first position, if the journal has grown again since."""
     positions, wanted = entries_of(cursor)
     beyond = [(lane, seq) for lane, (seq, _) in sorted(positions.items()) if seq > ends.get(lane, 0)]
     return beyond or sorted(wanted)[:1]
@@ -261,7 +260,7 @@ def cut_back(name: str, lost: list[tuple[int, int]], ends: Mapping[int, int], ad
 
 
 def advice_of(store: CursorStore | None) -> str:
-    """What to do before following again."""
+    """Return what to do before following again."""
     if store is None:
         return "follow again"
     return f"remove {store}" if isinstance(store, CursorFile) else "let the store forget, and follow again"

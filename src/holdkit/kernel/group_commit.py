@@ -132,7 +132,7 @@ class OpenEngine:
 
 
 def _count_fork() -> None:
-    """In a child that was just forked. (So that no call has to ask the system for its process id.)"""
+    """Count a fork, in the child. (So that no call has to ask the system for its process id.)"""
     OpenEngine.forks += 1
 
 
@@ -225,11 +225,11 @@ class GroupCommit(OpenEngine):
         return result
 
     def listen(self) -> None:
-        """From now on be woken by the commits of other processes too, where the engine can tell."""
+        """Wake followers on the commits of other processes too, where the engine can tell."""
         self.engine.listen(self.committed.notify)
 
     def listen_on(self, channels: Channels, channel: str, wake: Callable[[], None]) -> None:
-        """From now on call `wake` when a process notifies this channel."""
+        """Call `wake` whenever a process notifies this channel."""
         channels.listen_on(channel, wake)
 
     def read(self, query: Query[T], tx: Any = None, *, durable: bool = False) -> T:

@@ -142,8 +142,8 @@ def _receive(url: str, export: Import, limits: Limits | None, verify: bool) -> N
 
 @contextmanager
 def staged(path: Path) -> Iterator[Path]:
-    """A path in a temporary directory beside `path`, on the same disk. What is there after the block is synced and renamed to
-    `path`; after an error it is removed. A killed process leaves a directory whose name says what it was."""
+    """Make a path in a temporary directory beside `path`, on the same disk. After the block sync its content and rename it to `path`; after
+    an error remove it. A killed process leaves a directory whose name shows its origin."""
     if not path.parent.is_dir():
         raise EngineError(f"cannot make {path}: the directory {path.parent} does not exist; create it first")
     directory = Path(tempfile.mkdtemp(prefix=f".{path.name}.unfinished-", dir=path.parent))

@@ -95,7 +95,7 @@ class Caller:
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """On the thread: what is called inside is called for this task."""
+        """Make the calls inside the block for this task, on this thread."""
         before = self.current()
         self._of_thread.caller = self
         try:
@@ -120,7 +120,7 @@ class Caller:
             self._wake()
 
     def wake_by(self, wake: Callable[[], None]) -> None:
-        """How to end the wait of its call."""
+        """Store the function that ends the wait of its call."""
         self._wake = wake
         if self._gone:
             wake()
@@ -176,7 +176,7 @@ class JoiningExecutor(Executor):
         super().__init__(engine, randomness)
 
     def open_group_commit(self, engine: Engine) -> GroupCommit:
-        """Return one that joins."""
+        """Return a group commit that joins."""
         return JoiningGroupCommit(engine, self._lines_moved, self._ambient)
 
     def ambient(self) -> Any:
@@ -190,7 +190,7 @@ class JoiningExecutor(Executor):
         return super().closed or (caller is not None and caller.gone)
 
     def _lines_moved(self, applied: Applied) -> None:
-        """As ever, also on a thread whose caller is gone: it may have led a batch of others."""
+        """Do as the base class does, also on a thread whose caller is gone: it may have led a batch of others."""
         with Caller().calling():
             super()._lines_moved(applied)
 

@@ -251,7 +251,7 @@ def journal_entry(
 def journal_entries(
     rows: Iterable[JournalRow], positions: Positions, as_of: Slot, generation: str = ""
 ) -> tuple[list[JournalEntry], Positions]:
-    """Rows that follow these positions as entries, each with the positions at which it was read; and the positions behind them all.
+    """Return rows that follow these positions as entries, each with the positions at which it was read; and the positions behind them all.
 
     The positions are a new dict only where a run of one lane ends: the entries of the run share the old one.
     """
@@ -319,7 +319,8 @@ ADMINISTRATION: Final = frozenset({"~key", "~tenant", "~webhook"})
 
 
 def visible(entries: Iterable[JournalEntry], include_reserved: bool) -> Iterator[JournalEntry]:
-    """Entries without our own bookkeeping; if asked for, with those about keys, tenants and webhooks, but not what these records say."""
+    """Yield entries without our own bookkeeping; if requested, with those about keys, tenants and webhooks, but without the content of
+    these records."""
     for entry in entries:
         record = entry.raw.entry.record
         if not is_own(entry):
@@ -329,6 +330,7 @@ def visible(entries: Iterable[JournalEntry], include_reserved: bool) -> Iterator
 
 
 def is_own(entry: JournalEntry) -> bool:
-    """Our own bookkeeping. A follower that was shown the move of its own cursor would move it again, for ever."""
+    """Return whether an entry is our own bookkeeping. A follower that was shown the move of its own cursor would move
+    it again, for ever."""
     record = entry.raw.entry.record if entry.action in (Action.RECORD_PUT, Action.JOURNAL_BASELINE) else None
     return entry.subject == FLOOR_ID or (record is not None and record.kind.startswith("~"))

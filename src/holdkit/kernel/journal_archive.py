@@ -45,7 +45,7 @@ class JournalArchive:
 
     def about(self, tenant: str, subject: str, after: Positions, through: Mapping[int, int]) -> Iterator[JournalRow]:
         """Yield the archived entries about a hold, a record (kind/id) or a pool behind these positions, lane by lane; those of a pool
-        include all that moved its units. `through` is the last archived entry of each lane: what a file has behind it is of an archive run
+        include all that moved its units. `through` is the last archived entry of each lane: later entries of a file are of an archive run
         that was killed, or of a history that a restore has lost."""
         wanted = encode_text(subject)
         for lane, last in sorted(through.items()):
@@ -57,7 +57,8 @@ class JournalArchive:
                         yield row
 
     def _lane(self, lane: int, positions: Positions, upto: int | None = None) -> Iterator[JournalRow]:
-        """Yield a lane's entries behind a cursor. One that stands in a baseline has not read the entries for which the baseline stands."""
+        """Yield a lane's entries behind a cursor. A cursor that stands in a baseline has not read the entries for which the baseline
+        stands."""
         seq, seen = positions.get(lane, (0, ""))
         for row in self._directory.rows(lane, max(0, seq - 1), upto):
             if row.seq > seq:

@@ -241,7 +241,7 @@ class LeaderQueue:
         self._expect_callers(batch, began)
 
     def _expect_callers(self, batch: list[ThreadCall], began: float) -> None:
-        """A batch has ended: its callers may be back in a moment."""
+        """Note how long to gather calls after a batch: its callers may be back in a moment."""
         now = time.monotonic()
         self._present = self.queue.commands + sum([call.size for call in batch])
         self._gather_until = now + GATHER_SHARE * (now - began) if now - began > BRIEF_SECONDS else 0.0

@@ -114,7 +114,7 @@ def limits_of(limits: bounds.Limits) -> LimitsInForce:
 
 
 def changes_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """New values by name, intervals as slots; an `InvalidRequest` names a limit that is not stored, or not within its bounds."""
+    """Return new values by name, intervals as slots; an `InvalidRequest` names a limit that is not stored, or not within its bounds."""
     for name in given:
         if name not in MEANING:
             raise invalid(name, "limit_unknown", f"is not a limit that is stored with the data: {', '.join(MEANING)}")
@@ -122,7 +122,7 @@ def changes_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Limits as the core counts them; an `InvalidRequest` names one that is not within its bounds."""
+    """Return limits as the core counts them; an `InvalidRequest` names one that is not within its bounds."""
     found = {name: _slots(name, value) for name, value in given.items()}
     for name, value in found.items():
         limit_value(name, value)
@@ -147,7 +147,7 @@ def in_seconds(limits: Limits) -> dict[str, float | int | None]:
 
 
 def seconds_of(slots: Mapping[str, int | None]) -> dict[str, float | int | None]:
-    """Some of the core's limits for documents."""
+    """Convert limits of the core for documents: intervals in seconds."""
     return {name: value / SECOND if name in SPANS and value is not None else value for name, value in slots.items()}
 
 

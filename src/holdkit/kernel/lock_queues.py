@@ -154,7 +154,7 @@ class LockQueues:
         return queue
 
     def _depart(self, blocked: _Blocked) -> None:
-        """The thread leaves. May be run twice."""
+        """Remove a thread that leaves. May be run twice."""
         with self._lock:
             self._blocked.discard(blocked)
             used = {other.lock for other in self._blocked}
@@ -165,7 +165,7 @@ class LockQueues:
             blocked.gone = True
 
     def _wake(self) -> None:
-        """Something may have become free: threads that wait for a lock queue look again, and so does `close`."""
+        """Wake the threads that wait for a lock queue, and `close`, because one may have become free."""
         for blocked in self._waiting:
             if blocked.woken.locked():
                 blocked.woken.release()
@@ -243,7 +243,7 @@ class AsyncLockQueues:
         return True
 
     def emptied(self, lock: str) -> None:
-        """A lock queue is empty: remove it, and admit calls that wait for one."""
+        """Remove an empty lock queue, and admit calls that wait for one."""
         self.open.pop(lock).end_thread()
         for call, (lock, timer) in tuple(self._waiting.items()):
             if self._admit(call, lock):
@@ -279,7 +279,7 @@ class AsyncLockQueues:
             self.empty.set()
 
     def end_threads(self) -> None:
-        """The loop was closed, and with it everything that waited there."""
+        """End the threads of all lock queues, because the loop was closed, and with it everything that waited there."""
         for queue in self.open.values():
             queue.end_thread()
 

@@ -80,7 +80,7 @@ def histogram(name: str, says: str, bounds: Sequence[str], counts: Sequence[int]
 
 
 def kernel_measures(stats: Stats) -> Iterator[Measure]:
-    """What the kernel counts (`hk.admin.stats()`)."""
+    """Yield what the kernel counts (`hk.admin.stats()`)."""
     sizes = stats.sizes or (0,)
     bounds = [str(2 ** (power + 1) - 1) for power in range(len(sizes) - 1)]
     yield histogram(
@@ -117,7 +117,7 @@ class AllowedPools(NamedTuple):
 
 
 def allowed_pools(names: Iterable[str]) -> tuple[AllowedPools, ...]:
-    """Return an allow-list of pools: ids, or beginnings of ids before a `*`; of another than the default tenant `TENANT::POOL`."""
+    """Parse an allow-list of pools: ids, or beginnings of ids before a `*`; for any but the default tenant `TENANT::POOL`."""
     given = [names] if isinstance(names, str) else [*names]
     if len(given) > MOST_NAMES:
         raise invalid("pools", "pools_too_many", f"must be at most {MOST_NAMES} ids or prefixes")
@@ -137,14 +137,15 @@ def allowed_pools(names: Iterable[str]) -> tuple[AllowedPools, ...]:
 
 
 def pool_queries(allowed: Sequence[AllowedPools]) -> list[Query[Any]]:
-    """What to ask an engine for them: never more than `MOST_POOLS` pools with one query."""
+    """Return the queries for the pools of an allow-list: never more than `MOST_POOLS` pools with one query."""
     exact = tuple((each.tenant, each.name) for each in allowed if not each.prefix)
     listed = [ListPools(each.tenant, each.name, limit=MOST_POOLS + 1) for each in allowed if each.prefix]
     return [*([FindPools(exact)] if exact else []), *listed]
 
 
 def read_pool_measures(executor: Executor | AsyncExecutor, allowed: Sequence[AllowedPools]) -> list[Measure]:
-    """Gauges of the pools of an allow-list, read here and now, on this thread. Metrics come without them rather than not at all."""
+    """Read the gauges of the pools of an allow-list here and now, on this thread. Return no gauges if the read fails: the other metrics
+    still come."""
     if not allowed:
         return []
     try:
@@ -157,7 +158,7 @@ def read_pool_measures(executor: Executor | AsyncExecutor, allowed: Sequence[All
 
 
 def pool_measures(answers: Iterable[Iterable[Pool | None]] | None) -> Iterator[Measure]:
-    """Gauges of the pools that were found; None: they could not be read."""
+    """Yield gauges of the pools in the answers; None: they could not be read."""
     pools = {pool.key: pool for answer in answers or () for pool in answer if pool is not None}
     shown = [pools[key] for key in sorted(pools)[:MOST_POOLS]]
     for name, says in (

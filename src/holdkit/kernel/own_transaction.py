@@ -121,10 +121,10 @@ def decide_inside(
 ) -> list[Reply]:
     """Lock, ask the application, decide what it answered, commit: all in one transaction.
 
-    `lock` is decided first, where pools are locked by naming them. `ask` gets the transaction's `tx` and gives the group to
-    decide: `group` itself, with what only the application could say. With `whole` a refusal takes back all of it, what `ask`
-    did included; else the refusal is committed, and remembered under its operation id. A commit whose fate is open is asked
-    about as any other: by operation id, or by the id of a hold that we minted.
+    `lock` is decided first, where pools are locked by naming them. `ask` gets the transaction's `tx` and returns the group to decide:
+    `group` itself, with what only the application could say. With `whole` a refusal takes back all of it, what `ask` did included; else the
+    refusal is committed, and remembered under its operation id. If the fate of the commit is unknown, the kernel asks as for any other: by
+    operation id, or by the id of a hold that we minted.
     """
     serial = lender_of(engine).serial
     if lock is not None and not serial and engine.limits.max_pools is not None:

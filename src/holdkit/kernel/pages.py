@@ -83,7 +83,7 @@ def is_baseline_mark(seen: str) -> bool:
 
 
 def rows_behind(mark: str, edition: int) -> int | None:
-    """How many rows of the baseline a cursor has behind it; None if the text is no mark, or of another edition."""
+    """Return how many rows of the baseline a cursor has read; None if the text is no mark, or of another edition."""
     return int(mark[8:], 16) if mark.startswith(baseline_mark(edition, 0)[:8]) and len(mark) == 16 else None
 
 

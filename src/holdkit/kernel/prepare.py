@@ -54,8 +54,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def _from_page() -> str:
-    """For one hold, of the operating system's randomness: the end of an id (20 digits), and a token (32, which are 128
-    random bits, as text that is safe in URLs)."""
+    """Return the end of an id (20 digits) and a token (32, which are 128 random bits, as text that is safe in URLs) for
+    one hold, from the operating system's randomness."""
     try:
         return _page.popleft()
     except IndexError:
@@ -187,7 +187,7 @@ def prepared(
 
 
 def _prepared(command: AnyCommand, fields: dict[str, Any], tenant: str, op: str | None, index: int) -> AnyCommand:
-    """Return one command of a batch. What it leaves open is taken from the context; the tenant is never its own
+    """Prepare one command of a batch. A field that it leaves out is taken from the context; the tenant is never its own
     choice."""
     given: object = command
     if not isinstance(given, Command):
@@ -256,7 +256,7 @@ def _in_slots(command: PlaceHold | JoinLine | ExtendHold) -> PlaceHold | JoinLin
 
 
 def _flat(legs: Any) -> Any:
-    """Return one tuple of all legs. What is not a leg, or no list of legs at all, is passed on, for validation to
+    """Return one tuple of all legs. Pass on anything that is not a leg, or no list of legs at all, for validation to
     refuse."""
     if not isinstance(legs, list | tuple):
         return legs
@@ -294,7 +294,8 @@ def op_within(key: str | None, index: int, own: str | None) -> str | None:
 
 
 def guarded(commands: tuple[AnyCommand, ...], atomic: bool, key: str | None, checked: int | None = None) -> Group:
-    """Prepared commands as a group, under a guard if the batch has a key; `checked` under this version of the limits."""
+    """Return prepared commands as a group, under a guard if the batch has a key; `checked` under this version of the
+    limits."""
     if key is None or not commands:
         return Group(commands, atomic, checked=checked)
     guard = Guard(commands[0].tenant, key, group_fingerprint(commands, atomic))

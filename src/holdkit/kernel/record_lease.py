@@ -88,7 +88,7 @@ class LeaseWatch:
         """Of leases that begin in the future: the version of the record, and when it was first read, by `steady`."""
 
     def remaining(self, row: Record, length: Slot, now: Slot) -> Slot:
-        """Slots until a lease that was written with `row` runs out, by the engine's clock `now`; 0 or less: it is free."""
+        """Return the slots until a lease that was written with `row` runs out, by the engine's clock `now`; 0 or less: it is free."""
         if not length or row.slot <= now:
             return row.slot + length - now if length else 0
         seen = steady()

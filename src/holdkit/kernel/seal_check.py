@@ -123,7 +123,7 @@ class _Check:
         return now if now is not None and (now != seal or self._archived != before) else None
 
     def _differs(self, seal: Seal) -> Difference | None:
-        """What is wrong with a run by itself."""
+        """Return what is wrong with a run by itself."""
         copy: Seal | None = None
         pending: Mapping[int, str] = {}
         through = self._archived.get(seal.lane, 0)
@@ -153,8 +153,8 @@ class _Check:
     def _differs_from_copy(
         self, seal: Seal, copy: Seal | None, entries: list[tuple[int, Entry]], pending: Mapping[int, str]
     ) -> Difference | None:
-        """What is wrong with an archived run and the seal behind it. An erasure rewrites both in one moment, so the salts of that seal
-        fit its entries; those of the database may have been replaced before, but differ in nothing once the erasure has ended."""
+        """Return what is wrong with an archived run and the seal behind it. An erasure rewrites both in one moment, so the salts of that
+        seal fit its entries; those of the database may have been replaced before, but differ in nothing once the erasure has ended."""
         if copy is None or structs.replace(copy, salts=seal.salts) != seal:
             found = "missing" if copy is None else copy.digest
             return Difference("seals", seal.name, "archived seal", found, seal.digest)
@@ -166,7 +166,7 @@ class _Check:
         return None
 
     def _unsigned(self, seal: Seal) -> Difference | None:
-        """Return a signature must be by one of the keys."""
+        """Return a difference if the signature is by none of the keys."""
         if self._keys and seal.signature is not None:
             key = self._keys.get(seal.key_id or "")
             if key is None or not key.verifies(seal.signature, seal.digest):
@@ -179,7 +179,7 @@ class _Check:
         return Difference("seals", seal.name, "anchor", line.digest, seal.digest)
 
     def _entries(self, seal: Seal, after: int) -> list[tuple[int, Entry]]:
-        """Return those of its entries that the journal has behind a number."""
+        """Return the entries of a run that the journal has behind a number."""
         rows = self._store.read_run(seal.lane, after, seal.last - after)
         self._report(len(rows))
         return [(row.seq, decode_entry(row.text)) for row in rows if row.seq <= seal.last]

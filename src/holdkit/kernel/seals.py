@@ -43,7 +43,7 @@ PASS: Final = 50
 
 
 def store_of(engine: Engine) -> SealStore:
-    """Where an engine keeps seals, or `InvalidRequest`."""
+    """Return the place where an engine keeps seals, or raise `InvalidRequest`."""
     store = engine.capabilities.seals
     if store is None:
         raise InvalidRequest(
@@ -128,8 +128,8 @@ class Sealer:
         return archived_through(self._engine).get(lane, 0)
 
     def _next(self, lane: int, end: int, before: Seal | None, generation: str, *, all_now: bool) -> Seal | None:
-        """Return the next seal of a lane, if one is due. A chain begins behind what was archived before it was
-        sealed."""
+        """Return the next seal of a lane, if one is due. A chain begins behind the entries that were archived before it
+        was sealed."""
         done = self._archived(lane) if before is None else before.last
         if end <= done:
             return None
@@ -187,5 +187,5 @@ class Sealer:
 
 
 def archived_through(engine: Engine) -> dict[int, int]:
-    """By lane: the last entry that has left the journal."""
+    """Return the last entry of each lane that has left the journal."""
     return {one.lane: one.through for one in engine.read(FindArchived())}

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def tables_in(tx: Any, *, schema: str | None = None) -> SqliteTables | PostgresTables:
-    """Return the tables in the database of Django's connection or SQLAlchemy's Connection. What is done with them happens in the
-    transaction that is open there; where SQLite has none, each step has its own."""
+    """Return the tables in the database of Django's connection or SQLAlchemy's Connection. Work on them happens in the transaction that is
+    open there; where SQLite has none, each step has its own."""
     package = _package(tx)
     if package == "django":
         return _of_django(tx, schema)

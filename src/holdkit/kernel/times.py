@@ -75,7 +75,7 @@ _SLOTS: Final = frozenset(slot for slot, _ in _TIMES.values())
 
 
 def with_times(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored fields under the names that users know; each time as a slot and as an aware datetime."""
+    """Return stored fields under the names that users know; each time as a slot and as an aware datetime."""
     shown: dict[str, Any] = {}
     for name, value in fields.items():
         if name in _TIMES:

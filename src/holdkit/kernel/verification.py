@@ -13,7 +13,7 @@ from .seal_check import verify_seals
 
 
 def sealed_through(engine: Engine) -> dict[int, int]:
-    """By lane: the last entry that a seal covers. Empty where nothing is sealed."""
+    """Return the last entry of each lane that a seal covers; empty without seals."""
     store = engine.capabilities.seals
     return {} if store is None else {lane: seal.last for lane, seal in sorted(store.last_seals().items())}
 

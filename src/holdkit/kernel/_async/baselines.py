@@ -41,7 +41,7 @@ class AsyncBaselineReading:
     """How far a follower has read one baseline."""
 
     def __init__(self, archived: ArchivedLane, behind: int, *, durable: bool = False) -> None:
-        """`durable`: rows are read to be shown by a follower."""
+        """Read baselines; `durable` if a follower shows the rows."""
         self.archived, self._durable = archived, durable
         self.behind = 0
         """Rows that were read."""

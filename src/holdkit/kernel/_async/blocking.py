@@ -82,7 +82,7 @@ class WaitGivenUp(HoldkitError):
 
 
 def waiting_time(wait: Ttl | None, call: Any) -> float:
-    """How many seconds a call may wait; 0: not at all."""
+    """Return the seconds that a call may wait; 0: not at all."""
     if wait is None:
         return 0.0
     slots = span(wait, "wait")
@@ -127,7 +127,7 @@ class AsyncBlockingCall:
             self._waiter.wake()
 
     async def result(self) -> Hold:
-        """Return the hold with its units, or the refusal."""
+        """Wait and return the hold with its units, or raise the refusal."""
         while True:
             hold = await self._attempt()
             if hold is not None:
@@ -193,7 +193,7 @@ class AsyncBlockingCall:
         return done.hold, steady() + self._every
 
     async def _accept(self, offered: StoredHold) -> Hold | None:
-        """Units were offered: keep them for the ttl."""
+        """Extend a hold that was offered its units to the call's ttl."""
         give_up = steady() + OFFER / SECOND
         until: Slot | None = None
         while True:
@@ -220,7 +220,8 @@ class AsyncBlockingCall:
             return hold_of(done, self._token, self._command.legs)
 
     async def _lost(self) -> Hold | None:
-        """Return the place or the offer has expired."""
+        """Return None to take a new place, because the place or the offer has expired; leave the line if the call
+        cannot do that."""
         command = self._command
         if command.op is None and command.id is None and steady() < self._until:
             self._standing = None

@@ -75,7 +75,7 @@ class AsyncExecutorPort(Protocol):
         """Execute commands of a face in one transaction, all or none; what stopped them is raised."""
 
     async def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
-        """Pools as they are now, in the order asked. `durable`: the answer of a command will rest on it."""
+        """Return pools as they are now, in the order asked. `durable`: the answer of a command will rest on it."""
 
     async def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
         """Return a hold as it is now."""
@@ -129,7 +129,7 @@ class AsyncExecutor:
         return None
 
     def _lines_moved(self, applied: Applied) -> None:
-        """After a commit: feed the lines that it could not feed to the end, and wake the callers whose holds wait no longer. A
+        """Feed the lines that a committed transaction could not feed to the end, and wake the callers whose holds wait no longer. A
         transaction that wrote nothing has made no offer, and the next would make none either."""
         if applied.unfed and applied.wrote:
             self._feeder.add(applied.unfed)
@@ -137,8 +137,8 @@ class AsyncExecutor:
             self.line_watch.served(applied.served)
 
     def for_client(self, client_id: str, page_bytes: int | None = None, within: tuple[str, ...] = ()) -> Self:
-        """Return an executor for one client of a server: an answer that contains a token is not given to another client, pages are bounded
-        in bytes, and lists show what the client may see."""
+        """Return an executor for one client of a server: no other client gets an answer of it that contains a token, pages are bounded in
+        bytes, and lists show what the client may see."""
         other = copy(self)
         other.mint = self.mint.for_client(client_id)
         other.page_bytes, other.within = page_bytes, within
@@ -235,7 +235,8 @@ class AsyncExecutor:
         return await self.answers(group, await self.group_commit.submit(group))
 
     async def answers(self, group: Group, outcomes: list[Reply]) -> list[Answer]:
-        """Return the outcomes of a group as users see them. One that touches too many legs as a whole is raised: nothing was done."""
+        """Return the outcomes of a group as users see them. Raise `BatchTooLarge` if the group as a whole touches too many legs: nothing
+        was done."""
         first = outcomes[0]
         if isinstance(first, Invalid) and first.code == TOO_LARGE:
             raise BatchTooLarge(first.message, field=first.field, code=first.code)
@@ -250,7 +251,7 @@ class AsyncExecutor:
         settled(await self.execute_together(commands, tx))
 
     def atomic_group(self, commands: Sequence[AnyCommand]) -> Group:
-        """Commands of a face as one atomic group, checked and complete."""
+        """Return commands of a face as one atomic group, checked and complete."""
         limits = self.limits
         for command in commands:
             check(command, limits, faces=True)
@@ -278,11 +279,11 @@ class AsyncExecutor:
         return await self.group_commit.read(query, tx, durable=durable)
 
     async def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
-        """Pools as they are now, in the order asked."""
+        """Return pools as they are now, in the order asked. `durable`: the answer of a command will rest on it."""
         return await self.read(FindPools(tuple(keys)), tx, durable=durable)
 
     async def erased_names(self, tx: Any = None) -> ErasedNames | None:
-        """What recognises erased names, as it is stored now; None: there are none."""
+        """Return the stored names that recognise erased ones; None if there are none."""
         erasing = self.engine.capabilities.erasure
         record = None if erasing is None else await self.read(FindRecord(LIMITS_KEY), tx)
         if erasing is None or record is None:
@@ -333,7 +334,7 @@ class AsyncExecutor:
         self.group_commit.check()
 
     def listen(self) -> None:
-        """From now on be notified of the commits of other processes too, where the engine can tell."""
+        """Subscribe to the commits of other processes too, where the engine can tell."""
         self.group_commit.listen()
 
     async def run_blocking(self, work: Callable[[], T]) -> T:

@@ -85,9 +85,9 @@ class AsyncFollower:
         await self._check_positions()
 
     async def page(self, limit: int, max_bytes: int | None = None) -> Page[JournalEntry]:
-        """Return the next entries, and move behind them: at most `limit`, and about `max_bytes`, or what the executor allows. May be empty
-        although more follow (see `at_end`): some entries are hidden. Raise `Overloaded` while standbys do not confirm a durable page: the
-        next call reads it again."""
+        """Return the next entries, and move behind them: at most `limit`, and about `max_bytes`, or what the executor allows. The page may
+        be empty although more follow (see `at_end`): some entries are hidden. Raise `Overloaded` while standbys do not confirm a durable
+        page: the next call reads it again."""
         try:
             return await self._page(limit, max_bytes)
         except CursorLost as lost:
@@ -127,8 +127,8 @@ class AsyncFollower:
         return shown
 
     async def _enter_archive(self) -> bool:
-        """At the very beginning, or in the middle of baselines: whether there are any to read. Raises `CursorLost` if a lane is
-        archived behind our position there; a lane that our cursor does not name is at its beginning."""
+        """Find the baselines to read, at the very beginning or in the middle of them; return whether there are any. Raise `CursorLost` if a
+        lane is archived behind our position there; a lane that our cursor does not name is at its beginning."""
         if self._pool is not None:  # a pool's history begins with its own row
             return False
         at_beginning = not self._positions
@@ -166,12 +166,12 @@ class AsyncFollower:
         return ReadPoolHistory(*self._pool, seen, limit, max_bytes)
 
     def _entries(self, rows: Iterable[JournalRow]) -> list[JournalEntry]:
-        """Rows as entries, each with the positions at which it was read; moves behind them."""
+        """Return rows as entries, each with the positions at which it was read; move behind them."""
         entries, self._positions = journal_entries(rows, self._positions, self._executor.now(), self.generation)
         return entries
 
     async def follow(self, stop: AsyncSignal | None, wait: bool, poll: float) -> AsyncIterator[JournalEntry]:
-        """Entries until the kernel closes, `stop` is closed, or (without `wait`) the journal ends."""
+        """Yield entries until the kernel closes, `stop` is closed, or (without `wait`) the journal ends."""
         committed = self._executor.committed
         if wait:
             self._executor.listen()
@@ -195,7 +195,7 @@ class AsyncFollower:
                 await committed.wait(count, poll)
 
     async def _page_or_rest(self, count: int, poll: float) -> Page[JournalEntry]:
-        """Return the next page; or, after a rest, an empty one in its place, if we were turned away: the page is read
+        """Return the next page. If we were turned away, rest and return an empty page instead: the page is read
         again."""
         try:
             page = await self.page(PAGE)
@@ -212,7 +212,7 @@ class AsyncFollower:
         return self._executor.closed or (stop is not None and stop.closed)
 
     async def _check_positions(self) -> None:
-        """The entries at our positions must still be what they were when we read them."""
+        """Check that the entries at our positions are still what they were when we read them."""
         wanted = tuple((lane, seq) for lane, (seq, seen) in self._positions.items() if seen)
         if wanted:
             await self._check_seen(await self._executor.read(FindEntries(wanted)))
@@ -227,8 +227,8 @@ class AsyncFollower:
                 raise another_entry(self._executor, lane, seq)
 
     def overdue(self) -> bool:
-        """Return whether we are at the end, and the cursor under our name is so old that what is behind it, none of it ours, may be
-        archived soon."""
+        """Return whether we are at the end and the cursor saved under our name is so old that an archive run may soon pass it. None of the
+        entries behind it are ours."""
         saved = None if self._named is None else self._named.saved
         return self.at_end and is_overdue(saved, self.cursor(), self._executor.now())
 

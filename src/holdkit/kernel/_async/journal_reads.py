@@ -244,7 +244,7 @@ async def subject_history(
 async def archived_history(
     executor: AsyncExecutor, tenant: str, name: str, after: str | None, limit: int, archive: JournalArchive
 ) -> JournalPage[JournalEntry]:
-    """Entries about a pool or a hold from the files, then those of the journal."""
+    """Return entries about a pool or a hold from the files, then those of the journal."""
     positions: Positions = {} if after is None else decode_cursor(after)
     through = {lane.lane: lane.through for lane in await executor.read(FindArchived())}
     rows = await executor.run_blocking(lambda: [*islice(archive.about(tenant, name, positions, through), limit)])

@@ -144,7 +144,7 @@ class AsyncLineWatch:
                     del self._waiters[waiter.key]
 
     def served(self, holds: Sequence[StoredHold]) -> None:
-        """After a commit of this process: wake those who are blocked for these holds, here or elsewhere. Never raises."""
+        """Wake the calls that are blocked for these holds, here or elsewhere, after a commit of this process. Never raises."""
         elsewhere: set[str] = set()
         with self._lock:
             found = [(hold, [*self._waiters.get(hold.key, ())]) for hold in holds]
@@ -232,7 +232,8 @@ class AsyncLineWatch:
         return LOOK if left <= 0 else left + LATE + min(REST, STEP * self._ahead(line, pool))
 
     def _ahead(self, line: AsyncWatchedLine, pool: Pool) -> int:
-        """How many wait ahead of our first one, at least: those behind it have higher numbers, and no more than were given since."""
+        """Return at least how many holds wait ahead of our first one: those behind it have higher numbers, and no more than were given
+        since."""
         with self._lock:
             first = min([waiter.number for waiter in line.waiters], default=pool.last_number)
         return max(0, pool.waiting - 1 - (pool.last_number - first))

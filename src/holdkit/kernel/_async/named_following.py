@@ -79,7 +79,7 @@ class AsyncNamedFollower:
             raise cut_back(self._name, lost, ends, advice)
 
     async def remember(self, cursor: str) -> None:
-        """What lies before this cursor is about to be shown."""
+        """Remember a cursor before the entries in front of it are shown."""
         if self._store is not None:
             await self._executor.run_blocking(partial(self._store.save, cursor))
         self._executor.shown.save((self._tenant, self._name), cursor)

@@ -65,7 +65,7 @@ class AsyncTracedExecutor(AsyncExecutor):
             return receipt
 
     async def _sweep(self, command: Sweep) -> Receipt:
-        """Sweep. If any of the calls that placed what it expired was recorded, a span is linked to them."""
+        """Sweep. If a call that placed one of the expired holds was recorded, link a span to it."""
         receipt = await super().execute(command)
         found = [await self._origin(key) for key in receipt.swept[:MAX_LINKS]]
         traces = [trace for trace in found if trace is not None]

@@ -171,7 +171,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         overage: Overage = "reject",
         **call: Unpack[Call],
     ) -> Hold:
-        """Held units become consumed. Less than is held: the rest is released, or kept with `keep_rest=True`."""
+        """Consume held units. If less than is held is confirmed, release the rest, or keep it with `keep_rest=True`."""
         id, token = _presented(hold, "confirm")
         said = context_of(call)
         command = ConfirmHold(
@@ -196,7 +196,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         quantity: Part = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Held units become available; a hold that waits leaves its line."""
+        """Make held units available; a hold that waits leaves its line."""
         id, token = _presented(hold, "release")
         said = context_of(call)
         command = ReleaseHold(
@@ -220,8 +220,8 @@ class AsyncVerbs(AsyncPoolVerbs):
         until: Slot | datetime | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Return a later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens. Of a hold that
-        waits, it is the end of waiting."""
+        """Move the deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens. For a hold that waits,
+        move the end of waiting."""
         id, token = _presented(hold, "extend")
         said = context_of(call)
         command = ExtendHold(
