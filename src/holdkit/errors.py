@@ -439,7 +439,7 @@ class AccountRequired(Refused):
 
 
 class PoolInUse(Refused):
-    """The pool cannot be removed: it has `in_use` units held or consumed, waiters in its line, or pools below it."""
+    """The pool has `in_use` units held or consumed, or somebody waits in its line, or there are pools below it: it cannot be removed."""
 
     reason = "pool_in_use"
     title = "This is still in use"

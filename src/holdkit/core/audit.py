@@ -214,7 +214,7 @@ def _differences(table: str, name: str, mine: Any, theirs: Any) -> Iterator[Diff
 
 
 class _Pruning(Struct, frozen=True):
-    """Which holds may be missing, and which must not exist."""
+    """The holds that may be missing, and those that must not exist."""
 
     limits: Limits
     bounded: bool  # now, or at any time before

@@ -1,5 +1,5 @@
-"""What an audit sums up over rows: outstanding legs, what holds have consumed, what accounts use, children, fence floors; and what must
-be true of each pool and each tally, given the other rows about it."""
+"""The sums that an audit computes over rows: outstanding legs, consumed units, usage of accounts, children, fence floors; and the checks
+of each pool and each tally against the other rows about it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _sum_legs(legs: list[OpenLeg]) -> tuple[int, int]:
 
 
 class Counted(Struct, frozen=True):
-    """What other rows say of a pool."""
+    """The counts of a pool by other rows."""
 
     open_legs: tuple[int, int]
     """Units held by its outstanding legs, and how many wait."""

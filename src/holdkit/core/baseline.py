@@ -80,7 +80,7 @@ class BaselineRow(Struct, frozen=True, gc=False):
 
 
 class ArchivedLane(Struct, frozen=True, gc=False):
-    """How far a lane is archived."""
+    """The archived part of a lane."""
 
     lane: int
     through: int
@@ -88,7 +88,7 @@ class ArchivedLane(Struct, frozen=True, gc=False):
     slot: Slot
     """The latest slot of those entries."""
     digest: str
-    """Of the entry `through`: cursors that stand exactly there go on."""
+    """Of the entry `through`: cursors that stand exactly there stay valid."""
     place: str
     """Where it was archived to."""
     edition: int = 0
@@ -96,7 +96,7 @@ class ArchivedLane(Struct, frozen=True, gc=False):
 
 
 class KnownFile(Struct, frozen=True, gc=False):
-    """What a database knows of a file of its archive, by the number of the first entry."""
+    """A file of the archive as the database knows it, by the number of the first entry."""
 
     last: int
     """The number of the last entry."""
@@ -112,8 +112,8 @@ _known_file: Final = msgspec.json.Decoder(KnownFile)
 
 
 class BaselineTotal(Struct, frozen=True, gc=False):
-    """How many rows a lane's baseline must have. It counts only while the lane is archived through this entry, in this edition: a
-    release from before there were totals may have archived more."""
+    """The number of rows that a lane's baseline must have. It counts only while the lane is archived through this entry, in this
+    edition: a release from before there were totals may have archived more."""
 
     through: int
     edition: int

@@ -19,7 +19,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     max_pools: int | None = None
     max_holds: int | None = None
-    """Live holds; terminal ones are kept for `retention` as far as there is room."""
+    """Live holds; terminal ones are kept for `retention` while there is room."""
     max_operations: int | None = None
     retry_window: Slot = DAY
     """How long an operation id is remembered; at age == window it is gone."""

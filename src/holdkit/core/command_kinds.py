@@ -1,4 +1,4 @@
-"""What is true of every command, and of the three families: commands that place a hold, name a hold, or name a pool.
+"""The fields and facts of every command, and of the three families: commands that place a hold, name a hold, or name a pool.
 
 What is true of a kind of command is said once, on its class, and read from there: what it names, why it may be refused,
 whether it is audited or stores something, and what its retry key covers. No other module lists commands for that.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the core never imports a module that can read a clock
 
 
 class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True, gc=False):
-    """What every command may carry, and what is true of its kind. (`gc=False`: a checked command is never part of a
+    """The fields of every command, and the facts of its kind. (`gc=False`: a checked command is never part of a
     cycle, and batches have many.)"""
 
     verb: ClassVar[str] = ""
@@ -51,7 +51,7 @@ class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True, g
     client_id: str | None = None
     """The client that a server has authenticated. The kernel sets it: a caller cannot choose it."""
     trace: str | None = None
-    """The W3C trace context (`traceparent`) of the call, if somebody records it. The kernel sets it too."""
+    """The W3C trace context (`traceparent`) of the call, if it is recorded. The kernel sets it too."""
 
     def __repr__(self) -> str:
         """Show the fields that are not at their defaults, but never the token, which is a secret, nor the fingerprint of the payload."""
@@ -63,14 +63,14 @@ class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True, g
 
 
 class PoolCommand(Command, frozen=True):
-    """What commands about one pool have in common."""
+    """The common part of commands about one pool."""
 
     names: ClassVar[Literal["pool"]] = "pool"
     id: str
 
 
 class HoldCommand(Command, frozen=True):
-    """What commands about a hold have in common.
+    """The common part of commands about a hold.
 
     With `force`, where one has it, it is a control-plane call that needs no token: it needs a reason, and is journaled as
     forced. With `trusted` it needs no token either, because the face proves its right by a record of its own in the same
@@ -82,7 +82,7 @@ class HoldCommand(Command, frozen=True):
 
 
 class Placing(Command, frozen=True):
-    """What commands that place a hold have in common."""
+    """The common part of commands that place a hold."""
 
     names: ClassVar[Literal["legs"]] = "legs"
     stores = True
@@ -93,7 +93,7 @@ class Placing(Command, frozen=True):
     entity: str | None = None
     metadata: dict[str, Any] | None = None
     account: str | None = None
-    """The customer, or whoever else the units are for: counted in the tally of every pool that they are taken from."""
+    """The customer, or other owner, of the units: counted in the tally of every pool that they are taken from."""
     force: bool = False
     """A control-plane call that no limit per account refuses; needs a reason and is journaled as forced."""
 

@@ -43,8 +43,8 @@ class CreatePool(PoolCommand, frozen=True):
     per_account: int | None = None
     """The most units that one account may use of it; None: no limit."""
     line: Line = "strict"
-    """`strict`: its units are offered in the order of the line. `skip`: whoever fits of the first 100 is served, so large
-    requests may wait for ever."""
+    """`strict`: its units are offered in the order of the line. `skip`: holds that fit among the first 100 are served, so
+    large requests may wait for ever."""
 
 
 class ResizePool(PoolCommand, frozen=True):

@@ -39,7 +39,7 @@ from .view import View
 
 
 class SweepList(Struct, frozen=True):
-    """What a sweep has to do: holds with due legs in order of (deadline, id), on-demand pools that may be removed, and ended
+    """The work of a sweep: holds with due legs in order of (deadline, id), on-demand pools that may be removed, and ended
     holds that may be dropped, both in order of (since when, id)."""
 
     holds: list[Key]

@@ -138,12 +138,12 @@ class AskedLeg(Struct, frozen=True, gc=False, omit_defaults=True):
     label: Personal[str | None] = None
     """The face's own name for the pool."""
     available: int | None = None
-    """Of a pool that fell short: what there was, of which total. (Of an account's limit: what was left, and the limit.)"""
+    """The units available on a pool that fell short, with its `total`. (For an account's limit: the units left, and the limit.)"""
     total: int | None = None
 
 
 class RefusedCommand(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a refused command asked for, and why it was refused."""
+    """The request of a refused command, and the reason of the refusal."""
 
     command: str
     """`hold`, `confirm`, `resize_pool`, …: as in a batch."""
@@ -158,7 +158,7 @@ class RefusedCommand(Struct, frozen=True, gc=False, omit_defaults=True):
     entity: Personal[str | None] = None
     account: Personal[str | None] = None
     op: str | None = None
-    """The operation id. (That of the entry is empty: it names the entry of what was done.)"""
+    """The operation id. (The entry's own `op` is empty: it is set only on entries of executed commands.)"""
 
     @property
     def of_hold(self) -> bool:
@@ -191,8 +191,8 @@ class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
     part: bool = False
     """It has only the pools of this lane: the change of the hold itself is an entry in the hold's own lane."""
     client_id: str | None = None
-    """The client that asked, as a server has authenticated it, whoever it names as actor."""
+    """The client that asked, as a server has authenticated it, independent of the actor that it names."""
     refused: RefusedCommand | None = None
     """Of `command.refused`, whose subject is what the command named: a hold, or its first pool."""
     trace: str | None = None
-    """The W3C trace context (`traceparent`) of the call that asked, if it was recorded; nobody asked for an expiry."""
+    """The W3C trace context (`traceparent`) of the call that asked, if it was recorded; an expiry has no call."""

@@ -39,7 +39,7 @@ _ERASED_CLAIMS: Final = CLAIMS + ERASED_CLAIM
 
 
 class ErasedNames(Struct, frozen=True):
-    """What recognises erased names in one database."""
+    """The secret and counts that recognise erased names in one database."""
 
     secret: bytes
     lanes: int

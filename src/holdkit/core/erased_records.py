@@ -33,7 +33,7 @@ _nested: Final = re.compile(r"\s*[{\[]")
 
 
 class ErasedRecords:
-    """What one erasure knows of records."""
+    """The records that one erasure has seen."""
 
     def __init__(self, tenant: str, values: Collection[str], holds: Container[str]) -> None:
         self._tenant, self._values, self._holds = tenant, frozenset(values) - {""}, holds

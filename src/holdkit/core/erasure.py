@@ -46,7 +46,7 @@ By: TypeAlias = Literal["entity", "account", "claim", "actor"]
 
 
 class Selector(Struct, frozen=True):
-    """Whose data is erased."""
+    """Selects the data to erase."""
 
     by: By
     value: str
@@ -72,7 +72,7 @@ class Erasure:
         self.id = id
         """A keyed name of the selector: an engine remembers the stub by it until the erasure is finished."""
         self.holds: dict[str, str | None] = {}
-        """The holds that lose their personal fields, by id, with the actor who placed each, as far as it is known."""
+        """The holds that lose their personal fields, by id, with the actor who placed each, or None while it is not known."""
         self.aliases: frozenset[str] = frozenset()
         """If the erasure was interrupted: what the entity or the account may be called since then."""
         self.pools: dict[str, bool] = {selector.value: True} if selector.by == "claim" else {}
@@ -273,7 +273,7 @@ class Erasure:
 
 
 class Erased(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
-    """What an erasure has replaced, or would replace."""
+    """The parts that an erasure has replaced, or would replace."""
 
     stub: str
     """What stands there now."""

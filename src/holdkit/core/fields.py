@@ -1,4 +1,4 @@
-"""What is true of a field, said once, on the field.
+"""The facts of a field, said once, on the field.
 
     entity: Changing[Personal[str | None]] = None
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Fact(Enum):
-    """What may be true of a field."""
+    """A fact that may be true of a field."""
 
     FIXED = auto()
     """It stays for the whole life of a hold: two holds with the same id that differ in it are two lives."""

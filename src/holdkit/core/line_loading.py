@@ -1,4 +1,4 @@
-"""What an engine loads of the lines at the pools of a batch: as many from the front as may be offered units, and one more.
+"""The part of a line that an engine loads for a batch: the holds at the front that may be offered units, and one more.
 
 Each who waits asks for one unit at least. So no more can be served than there are units available, or that the batch may free.
 Those who leave the line in this batch are loaded in addition, because others move up: so a batch is decided as if the whole line
@@ -21,10 +21,10 @@ from .view import DueLeg
 
 
 class ToLoad(Struct, frozen=True, gc=False):
-    """How much of a line to load."""
+    """The part of a line to load."""
 
     limit: int
-    """So many from the front, of those who ask for no more than `most`; one more tells whether others wait behind them."""
+    """The number of holds from the front that ask for no more than `most`; one more shows whether others wait behind them."""
     most: int
 
 

@@ -19,7 +19,7 @@ Slot: TypeAlias = int
 Key: TypeAlias = tuple[str, str]
 """(tenant, id): nothing is ever looked up without its tenant."""
 Line: TypeAlias = Literal["strict", "skip"]
-"""Whom a pool offers units to: the first in line only, or whoever of those in front fits."""
+"""The holds that a pool offers units to: the first in line only, or those in front that fit."""
 
 MAX_SLOT: Final = 2**63 - 1
 MAX_QUANTITY: Final = 2**53 - 1

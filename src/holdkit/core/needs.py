@@ -1,4 +1,4 @@
-"""What a batch needs: which pools, holds, operations, records and tallies an engine loads before the core decides."""
+"""The needs of a batch: the pools, holds, operations, records and tallies that an engine loads before the core decides."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_ACCOUNTS: Final[Mapping[Key, Collection[str]]] = MappingProxyType({})
 
 
 class Needs(Struct, frozen=True):
-    """What must be loaded for a batch: a fixed set of queries, so that every engine can answer them in a few statements."""
+    """The rows to load for a batch: a fixed set of queries, so that every engine can answer them in a few statements."""
 
     pools: set[Key]
     holds: set[Key]

@@ -38,12 +38,12 @@ class NewNames:
     ) -> None:
         self._tenant, self._account = tenant, account
         self._nonce = nonce
-        """A random key, of the ids that pools get whose claims nobody has."""
+        """The random key for the new ids of pools whose claims are not taken."""
         self.stored = stored
         """What recognises erased names, as others know it."""
         self._store, self._remove = store, remove
         self.ids: dict[str, str] = {}
-        """The other ids of pools of erased claims, as far as they have got them."""
+        """The new ids of those pools of erased claims that have one by now."""
 
     def store(self, limit: str, value: int) -> None:
         """Store with the limits, for all processes, that names exist that must be recognised. Not within a transaction."""

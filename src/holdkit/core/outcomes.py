@@ -116,7 +116,7 @@ class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):
     """The number that caused the refusal: units in use, current version, deadline, slot, units held."""
     replayed: bool = False
     entity: str | None = None
-    """Of a hold that was confirmed before: for what. Only its owner is told."""
+    """The entity of a hold that was confirmed before. Only the hold's owner gets it."""
 
 
 Survives: TypeAlias = Literal["process", "local", "synchronous", "asynchronous_standby", "unsafe"]

@@ -21,7 +21,7 @@ class Level(Struct, frozen=True, gc=False):
 
 
 class OpenLeg(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a hold has outstanding on one pool, named by a leg or above one: the row that engines index by deadline and number."""
+    """The outstanding units of a hold on one pool, named by a leg or above one: the row that engines index by deadline and number."""
 
     units: int
     """Held; 0 while it waits."""
@@ -34,7 +34,7 @@ class OpenLeg(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Tally(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What an account uses of one pool. Part of the pool: it moves with the account's legs, and is gone at 0."""
+    """The usage of one pool by an account. Part of the pool: it moves with the account's legs, and is removed at 0."""
 
     account: Personal[str]
     used: int

@@ -35,8 +35,8 @@ class FindPools(Query[list[Pool | None]], frozen=True):
 
 
 class FindAvailable(Query[bytes], frozen=True):
-    """Whether a unit is available now, of each of these pools of one tenant, in the order asked: 1, or 0 if there is none or the pool
-    is missing or archived. Much less work than `FindPools`: for thousands of pools of a face, which have no line and no pool above
+    """Find whether each of these pools of one tenant has a unit available now, in the order asked: 1, or 0 if it has none, is missing
+    or archived. Much less work than `FindPools`: for thousands of pools of a face, which have no line and no pool above
     them. (They need not be read in one snapshot.)"""
 
     tenant: str
@@ -88,7 +88,7 @@ class ListHolds(Query[Page[StoredHold]], frozen=True):
 
 
 class CountAhead(Query[int | None], frozen=True):
-    """How many wait in front of a hold in its line, counted up to `limit`; None if it does not wait. Costs as much as it counts."""
+    """Count the holds that wait in front of a hold in its line, up to `limit`; None if it does not wait. The cost grows with the count."""
 
     key: Key
     limit: int = 1_000
@@ -101,7 +101,7 @@ class NextDeadline(Query[Slot | None], frozen=True):
 
 
 class AccountUsage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
-    """What an account uses of one pool."""
+    """The usage of one pool by an account."""
 
     pool: str
     used: int
@@ -110,7 +110,7 @@ class AccountUsage(Struct, frozen=True, gc=False, repr_omit_defaults=True):
 
 
 class ListUsage(Query[list[AccountUsage]], frozen=True):
-    """What an account uses, by pool, after a given one; due legs are counted as returned."""
+    """List the usage of an account by pool, after a given one; due legs are counted as returned."""
 
     tenant: str
     account: str

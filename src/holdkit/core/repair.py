@@ -24,7 +24,7 @@ TRUTH: Final = frozenset({"journal", "heads", "migrations", "archived", "baselin
 
 
 class Repaired(Struct, frozen=True):
-    """What a repair did, or would do."""
+    """The rows that a repair changed, or would change."""
 
     repaired: tuple[Difference, ...]
     left: tuple[Difference, ...]

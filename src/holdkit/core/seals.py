@@ -46,9 +46,9 @@ class Salts(Struct, frozen=True, omit_defaults=True):
 
     run: str | None = None
     entries: dict[int, str] = {}
-    """By number, once the run's own salt is gone: of entries of which nothing is erased."""
+    """By number, once the run's own salt is gone: of entries without erased fields."""
     fields: dict[int, dict[Path, str]] = {}
-    """Of entries of which something is erased: the salts of their other fields."""
+    """Of entries with erased fields: the salts of their other fields."""
     erased: dict[int, dict[Path, str]] = {}
     """The commitments of erased fields."""
 

@@ -98,7 +98,7 @@ def spans(query: ListHolds) -> Iterator[int]:
 
 
 class Walked(NamedTuple):
-    """What one walk along the holds has found."""
+    """The result of one walk along the holds."""
 
     ids: Iterable[str]
     """Those whose columns fit, in the order of the walk."""

@@ -1,4 +1,4 @@
-"""What a stored row looks like at a given slot.
+"""Stored rows as readers see them at a given slot.
 
 Reads count a due leg as returned and show its hold as expired, without writing; a hold past its retention is gone.
 """
@@ -33,13 +33,13 @@ def expired_at(hold: StoredHold, now: Slot) -> StoredHold:
 
 
 class DueOnPool(Struct, frozen=True, gc=False):
-    """What is due on a pool and has not been returned yet, and whether its line lets a plain hold pass."""
+    """The due units and waiters of a pool that were not returned yet, and whether its line lets a plain hold pass."""
 
     units: int = 0
     waiting: int = 0
     """Holds whose time to wait is over."""
     line_ahead: bool = False
-    """Somebody waits who asks for no more than the total, and whose time is not over."""
+    """Whether a hold waits that asks for no more than the total, and whose time is not over."""
 
 
 NOTHING_ON_POOL: Final = DueOnPool()

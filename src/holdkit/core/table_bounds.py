@@ -15,7 +15,7 @@ from .needs import Needs
 
 
 class Overflow(Struct, frozen=True):
-    """What a sweep must remove first, because a bounded table would overflow."""
+    """The rows that a sweep must remove first, because a bounded table would overflow."""
 
     holds: bool
     """Sweep what is due."""

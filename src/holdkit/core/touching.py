@@ -1,4 +1,4 @@
-"""What commands touch: pools, and the bound of the legs that a transaction touches, the measure of its cost beside the number of its
+"""The pools that commands touch, and the bound of the legs that a transaction touches, which measures its cost besides the number of its
 commands.
 
 A command that names a hold touches all legs of that hold, however short the command is: a thousand extensions of one hold with a

@@ -238,7 +238,7 @@ BY_LIMITS: Final = frozenset(
         "legs_too_many",
     }
 )
-"""The codes of what a stored limit refuses."""
+"""The codes with which a stored limit refuses."""
 
 
 def unfit_for(command: AnyCommand, limits: Limits) -> Invalid | None:

@@ -87,7 +87,7 @@ LoadLine: TypeAlias = Callable[[Key], FrontOfLine]
 
 
 class Loaded(Struct, frozen=True, gc=False):
-    """What an engine loads for one batch."""
+    """The rows that an engine loads for one batch."""
 
     slot: Slot
     next_seq: int
@@ -106,7 +106,7 @@ class Loaded(Struct, frozen=True, gc=False):
     counts: Counts = Counts()
     tallies: Mapping[TallyKey, Tally] = {}
     line: LoadLine | None = None
-    """None: nobody waits at any loaded pool."""
+    """None: no hold waits at any loaded pool."""
     may_offer: bool = True
     """Whether this transaction makes offers. A caller's own does not: an offer could end before that commits."""
     names: ErasedNames | None = None

@@ -30,7 +30,7 @@ Answer: TypeAlias = Value | errors.Refused | errors.InvalidRequest
 
 
 class Outcome(Struct, frozen=True):
-    """What became of one command of a batch: it was done and has a `value`, or it was refused and has a `refusal`."""
+    """The outcome of one command of a batch: it was done and has a `value`, or it was refused and has a `refusal`."""
 
     value: Value = None
     refusal: errors.Refused | errors.InvalidRequest | None = None
@@ -293,5 +293,5 @@ CAPACITY: Final = ("shortfalls", "requested", "available", "total")
 """The attributes of every refusal for want of capacity."""
 _UNSEEN: Final = "nothing was taken from {pool} yet, or nothing of it remains"
 _TOO_LATE: Final = "the place in the line of {pool} ended before its units were taken, and they are free now: try again"
-"""Nobody is in the way of a blocked call any more, whose place or offer has ended meanwhile."""
+"""For a blocked call whose place or offer has ended meanwhile, while no other hold is in its way any more."""
 _WALL: Final = 1_000_000_000 * SECOND  # the year 2001: simulated clocks begin at 0

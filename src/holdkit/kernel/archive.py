@@ -69,7 +69,7 @@ UNFINISHED = (
 
 
 class ArchiveReport(Struct, frozen=True):
-    """What a run of archiving has done."""
+    """The result of a run of archiving."""
 
     entries: int
     """Entries that have left the journal."""

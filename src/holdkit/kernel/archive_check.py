@@ -52,7 +52,7 @@ class WrittenFile(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a file was found to have."""
+    """The content of a file, as it was read."""
 
     known: KnownFile
     seals: Mapping[int, Seal]

@@ -1,4 +1,4 @@
-"""How the arguments of a call become the fields of a command. Raises `InvalidRequest`.
+"""Convert the arguments of a call to the fields of a command. Raise `InvalidRequest`.
 
 A call carries, beside its own arguments, who calls and why, an operation id and a transaction (`Call`); `context` sets what it inherits.
 Intervals, legs and ids can be written in several ways, and have one normal form. Each is brought into it once, when the command is built.
@@ -36,7 +36,7 @@ KINDS: Final = ("user", "system", "job", "api_client", "anonymous")
 
 
 class Actor(Struct, frozen=True):
-    """Who did it: a kind, and an id where it has one. Its text form is ``user:7``."""
+    """The actor of a change: a kind, and an id where it has one. Its text form is ``user:7``."""
 
     kind: str
     id: str = ""
@@ -91,7 +91,7 @@ def correlation_text(value: Any) -> Any:
 
 
 class Context(Struct, frozen=True):
-    """What a call inherits where it says nothing itself."""
+    """The values that a call inherits where it gives none itself."""
 
     actor: str | None = None
     correlation_id: str | None = None

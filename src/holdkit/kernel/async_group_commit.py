@@ -52,7 +52,7 @@ class AsyncGroupCommit(OpenEngine):
         super().__init__(engine, self.main.runner, self.main.queue)
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="holdkit-reader")
         self._showing = ThreadPoolExecutor(2, thread_name_prefix="holdkit-showing")
-        """For durable reads of what followers show: other reads do not wait behind them for a standby."""
+        """For the durable reads of followers: other reads do not wait behind them for a standby."""
         self._lenders = ThreadPoolExecutor(MAX_LENDERS, thread_name_prefix="holdkit-lender")
         self._deadlines = DeadlineTimer()
         self._open_transactions: weakref.WeakKeyDictionary[asyncio.Task[Any], Callable[[], bool]] = (

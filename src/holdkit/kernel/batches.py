@@ -64,7 +64,7 @@ class QueuedCall:
         self.cost = self.size + self.legs
         """The share of a batch that it takes."""
         self.tenant = turn_taken() or (commands[0].tenant if commands else "")
-        """Whose turn it takes in the queue."""
+        """The name under which it takes its turn in the queue."""
         self.minted = minted
         """Its one hold has an id that the kernel minted, and that no other call can have: the id is a retry key."""
         self.outcomes: list[Reply] | None = None
@@ -109,7 +109,7 @@ class ThreadCall(QueuedCall):
 
 
 class Withdrawable(Protocol):
-    """Where a call waits."""
+    """The queue that a call waits in."""
 
     def withdraw(self, call: TaskCall, /) -> bool:
         """Take the call out; says whether it was there."""

@@ -1,4 +1,4 @@
-"""Which lock a call has to wait for, if that is known before it is tried.
+"""The lock that a call has to wait for, if it is known before the call is tried.
 
 A batch of the main queue never waits for a lock: a call that would have to is skipped, and waits in a lock queue (`lock_queues`). While
 others wait there, the next call for the same pool joins them at once. But a process with few callers seldom has a call in a lock queue

@@ -170,7 +170,7 @@ def refuse_inside(engine: Engine) -> None:
 
 _turn: ContextVar[str | None] = ContextVar("holdkit_turn", default=None)
 turn_taken: Final = _turn.get
-"""The name in whose turn the calls of this thread or task are queued, if it is not their tenant's."""
+"""The name under which the calls of this thread or task take their turn in the queue, if it is not their tenant's."""
 
 
 @contextmanager

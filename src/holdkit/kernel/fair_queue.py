@@ -79,7 +79,7 @@ class TenantQueue:
 
 
 class Room:
-    """What a batch has left of its bounds."""
+    """The room that a batch has left within its bounds."""
 
     __slots__ = ("commands", "legs")
 

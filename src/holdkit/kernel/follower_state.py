@@ -120,7 +120,7 @@ class CursorOwnership:
 
 @runtime_checkable
 class CursorStore(Protocol):
-    """Where an application remembers a cursor, outside the database that has the journal."""
+    """The place where an application remembers a cursor, outside the database that has the journal."""
 
     def load(self) -> str | None:
         """What was saved last; None if nothing was."""

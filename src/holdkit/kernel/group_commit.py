@@ -49,7 +49,7 @@ NO_GUARDS: Final = GuardStats()
 
 
 class Stats(Struct, frozen=True):
-    """What the group commit has done, batches that waited for another transaction's lock included."""
+    """The counts of the group commit, including batches that waited for another transaction's lock."""
 
     batches: int
     commands: int

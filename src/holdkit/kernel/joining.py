@@ -69,7 +69,7 @@ READ_INSIDE: Final = frozenset({
 
 
 class AmbientTransaction(Protocol):
-    """What a framework knows about the transaction of this thread."""
+    """The transaction of this thread, as a framework knows it."""
 
     def current(self) -> Any:
         """Return the connection, if it has a transaction open; else None."""

@@ -67,7 +67,7 @@ _form: Final = re.compile(r"hkc2\.[A-Za-z0-9_-]+")
 """The decoder passes over any other character, such as a line break, which a message that repeats a cursor would repeat too."""
 
 Positions: TypeAlias = Mapping[int, tuple[int, str]]
-"""By lane: the number of the last entry read, and the digest of what it looked like. A lane of which nothing was read is missing."""
+"""By lane: the number and the digest of the last entry read. A lane without an entry read is missing."""
 
 _MARK: Final = "ba5e"
 

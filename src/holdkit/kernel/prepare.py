@@ -38,7 +38,7 @@ from .times import moment
 Randomness: TypeAlias = Callable[[int], bytes]
 """Gives that many random bytes: `os.urandom`, or a seeded source in a simulation."""
 Trace: TypeAlias = Callable[[], str | None]
-"""Gives the W3C trace context (`traceparent`) of the call that is made now, if somebody records it."""
+"""Returns the W3C trace context (`traceparent`) of the call that is made now, if it is recorded."""
 
 
 PIECE: Final = 26
@@ -47,7 +47,7 @@ PAGE: Final = 128
 """Holds for which randomness is drawn from the operating system at once: a system call for each would take longer than all else
 about them."""
 _page: Final[deque[str]] = deque()
-"""What nobody has used yet, for all threads: each is taken by one step, so that no two callers have the same."""
+"""The unused ids and tokens, for all threads: one step takes each, so that no two callers get the same one."""
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_page.clear)  # else parent and child would mint the same ids and tokens

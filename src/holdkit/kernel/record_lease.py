@@ -81,7 +81,7 @@ def written(row: Record, outcomes: Sequence[Outcome]) -> Record:
 
 
 class LeaseWatch:
-    """How long the leases of others still last, as one process sees them."""
+    """The time that the leases of others still last, as one process sees them."""
 
     def __init__(self) -> None:
         self._first_seen: OrderedDict[tuple[str, str, str], tuple[int, float]] = OrderedDict()
@@ -102,7 +102,7 @@ class LeaseWatch:
 
 
 class _Body(Struct, frozen=True):
-    """What is stored of a lease that has a record of its own."""
+    """The stored body of a lease that has a record of its own."""
 
     holder: str
     slots: Slot

@@ -53,7 +53,7 @@ def store_of(engine: Engine) -> SealStore:
 
 
 class Sealing(Struct, frozen=True, kw_only=True):
-    """What a sweeper seals with: `hk.sweeper(seals=Sealing(after="10m"))`."""
+    """The options with which a sweeper seals: `hk.sweeper(seals=Sealing(after="10m"))`."""
 
     after: Ttl = "10m"
     """How old the first entry of a run is when the run is sealed; one of 1,000 entries is sealed at once."""

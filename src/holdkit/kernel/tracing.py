@@ -20,7 +20,7 @@ from ..core.reading import JournalRow, Query, entry_of
 Attributes: TypeAlias = Mapping[str, str | int | bool | Sequence[str]]
 
 MAX_LINKS: Final = 128
-"""Of one span, as OpenTelemetry bounds them by default; and so many holds are looked up for it."""
+"""Of one span, as OpenTelemetry bounds them by default; it also bounds the holds that are looked up for a span."""
 MAX_POOLS: Final = 8
 """Whose ids a span names."""
 _RECORDED: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][13579bdf]")
@@ -38,7 +38,7 @@ class Span(Protocol):
 
 
 class Tracer(Protocol):
-    """Where spans go."""
+    """The tracer that gets the spans."""
 
     def trace(self) -> str | None:
         """Return the `traceparent` of the span that is recorded now; None if none is."""

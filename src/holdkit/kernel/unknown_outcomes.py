@@ -51,7 +51,7 @@ _NOT_RECORDED: Final = frozenset({Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLO
 
 
 class Askable(Protocol):
-    """What asking again needs of an engine."""
+    """The part of an engine that asking again needs."""
 
     @property
     def limits(self) -> Limits:

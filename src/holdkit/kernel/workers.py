@@ -88,7 +88,7 @@ class Worker:
         self._workers, self._work, self.stop = workers, work, stop
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._begun = threading.Event()
-        """It is listed before it begins: whoever ends it meanwhile, in another thread, waits for that."""
+        """Set once the thread has begun. The worker is listed before that, so another thread that ends it waits for this event."""
         workers.add(self)
         try:
             self._thread.start()

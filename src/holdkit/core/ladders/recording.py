@@ -1,4 +1,4 @@
-"""How a ladder writes: pool arithmetic and entries. It contains no rule.
+"""The writes of a ladder: pool arithmetic and entries. It contains no rule.
 
 A hold knows what it holds by leg; what the pools above count is the sum of the legs below them. Confirm, release and return move all
 levels at once, because they lock all of them, with the tallies of the hold's account. Expiry returns units pool by pool (`expiry.py`).

@@ -39,7 +39,7 @@ NO_ERASURE = "this engine cannot erase"
 
 
 class AsyncHoldsAdmin(AsyncOperatorVerbs):
-    """What an operator does, for one tenant, without what needs faces."""
+    """The verbs of an operator for one tenant, without those that need faces."""
 
     _executor: AsyncExecutor
 

@@ -38,7 +38,7 @@ async def read_to_show(executor: AsyncExecutor, query: Query[T], *, durable: boo
 
 
 class AsyncBaselineReading:
-    """How far a follower has read one baseline."""
+    """The position of a follower within one baseline."""
 
     def __init__(self, archived: ArchivedLane, behind: int, *, durable: bool = False) -> None:
         """Read baselines; `durable` if a follower shows the rows."""

@@ -25,7 +25,7 @@ RENEWALS = 3
 
 
 class AsyncBlock:
-    """What both blocks share: one hold that is placed at the beginning and ended at the end, by the same actor."""
+    """The base of both blocks: one hold that is placed at the beginning and ended at the end, by the same actor."""
 
     def __init__(self, executor: AsyncExecutorPort, command: PlaceHold) -> None:
         self._executor, self._command = executor, command

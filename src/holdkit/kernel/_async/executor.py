@@ -45,7 +45,7 @@ RETRIED = -1
 
 
 class AsyncExecutorPort(Protocol):
-    """What verbs, blocks and faces need of an executor, in this process or behind a server."""
+    """The executor that verbs, blocks and faces need, in this process or behind a server."""
 
     @property
     def limits(self) -> Limits:
@@ -100,9 +100,9 @@ class AsyncExecutor:
     """Executes commands on an engine in this process. Shared by verbs, blocks, faces and background work of one kernel."""
 
     page_bytes: int | None = None
-    """About how many bytes of rows a page has at most; None: as many as its limit allows."""
+    """The greatest size of a page's rows, approximately; None: only the page's `limit` bounds it."""
     within: tuple[str, ...] = ()
-    """How the pools begin that its client may see, in lists of holds and of what an account uses; empty: all."""
+    """The prefixes of the pools that its client may see, in lists of holds and of an account's usage; empty: all."""
     tracer: Tracer | None = None
     """Where the spans of a traced kernel go."""
 

@@ -50,7 +50,7 @@ from .executor import AsyncExecutorPort
 
 
 class AsyncOperatorVerbs:
-    """What an operator changes, over an executor in this process or behind a server."""
+    """The changes that an operator makes, over an executor in this process or behind a server."""
 
     if TYPE_CHECKING:  # attributes of the classes that have the verbs
 

@@ -22,7 +22,7 @@ ATTEMPTS: Final = 20
 
 
 class Accounts:
-    """What accounts use of the pools: customers, or whatever else `account=` names."""
+    """The usage of the pools by accounts: customers, or whatever else `account=` names."""
 
     def __init__(self, executor: Executor, tenant: str) -> None:
         self._executor, self._tenant = executor, tenant

@@ -40,7 +40,7 @@ NO_ERASURE = "this engine cannot erase"
 
 
 class HoldsAdmin(OperatorVerbs):
-    """What an operator does, for one tenant, without what needs faces."""
+    """The verbs of an operator for one tenant, without those that need faces."""
 
     _executor: Executor
 

@@ -83,7 +83,7 @@ class Sweeper:
 
 
 class Entry(Protocol):
-    """What a listener is called with, as far as it matters here."""
+    """The argument that a listener is called with: the parts that this module uses."""
 
     @property
     def action(self) -> str:
@@ -99,20 +99,20 @@ E_co = TypeVar("E_co", covariant=True)
 
 
 class EntrySource(Protocol[E_co]):
-    """Where a listener gets its entries from, here or from a server. It goes on where it was left."""
+    """The entries for a listener, from this process or a server. It continues behind the last entry that it gave."""
 
     stop: Signal
-    """Closed when nobody listens any more."""
+    """Closed when the listener has ended."""
 
     @property
     def closed(self) -> bool:
         """Whether its kernel, or its client, is closed."""
 
     def entries(self) -> Iterator[E_co]:
-        """Entries from where it was left, until it stops or its kernel closes."""
+        """Yield the entries behind the last one given, until the source stops or its kernel closes."""
 
     def skip(self) -> None:
-        """Go on with what comes next: the cursor was lost."""
+        """Continue at the end of the journal, because the cursor was lost."""
 
     def end(self) -> None:
         """Stop."""
@@ -132,7 +132,6 @@ class JournalSource:
         return self._executor.closed
 
     def entries(self) -> Iterator[JournalEntry]:
-        """Entries from where it was left."""
         follower = Follower(self._executor, self._tenant, durable=True)
         follower.begin(self._after or end_of_journal(self._executor))
         last: JournalEntry | None = None
@@ -145,11 +144,9 @@ class JournalSource:
                 self._after = last.cursor
 
     def skip(self) -> None:
-        """Go on with what comes next."""
         self._after = None
 
     def end(self) -> None:
-        """Stop."""
         self.stop.close()
         self._executor.committed.notify()
 

@@ -1,10 +1,10 @@
 # Generated from ../_async/baselines.py by tools/gen_sync.py: do not edit.
-"""What a follower is shown, read durably; the baseline of a lane whose first entries are archived, page by page; and cursors that stand
-in what is archived.
+"""The pages that a follower gets, read durably; the baseline of a lane whose first entries are archived, page by page; and cursors that
+stand at archived entries.
 
-A reader that begins at the very beginning is given the baseline of every lane that is archived. From its first entry on its cursor names
-all of these lanes, those whose baseline is still to be read too. So a lane that a cursor does not name is one whose beginning its reader
-has not read: if entries of that lane were archived since, the reader has missed them, and is told (`CursorLost`).
+A reader that begins at the very beginning gets the baseline of every archived lane. From its first entry on its cursor names
+all of these lanes, those whose baseline is still to be read too. So if a cursor does not name a lane, its reader has not read the lane's
+beginning: if entries of that lane were archived since, the reader has missed them, and gets `CursorLost`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def read_to_show(executor: Executor, query: Query[T], *, durable: bool) -> T:
 
 
 class BaselineReading:
-    """How far a follower has read one baseline."""
+    """The position of a follower within one baseline."""
 
     def __init__(self, archived: ArchivedLane, behind: int, *, durable: bool = False) -> None:
-        """`durable`: rows are read to be shown by a follower."""
+        """Read baselines; `durable` if a follower shows the rows."""
         self.archived, self._durable = archived, durable
         self.behind = 0
         """Rows that were read."""
@@ -62,7 +62,7 @@ class BaselineReading:
     def entries(
         self, executor: Executor, tenant: str | None, limit: int, before: Positions, generation: str
     ) -> list[JournalEntry]:
-        """The next rows as entries; none at the end."""
+        """Return the next rows as entries; none at the end."""
         archived = self.archived
         rows = self.page(executor, tenant, limit)
         found = []
@@ -74,7 +74,7 @@ class BaselineReading:
         return found
 
     def page(self, executor: Executor, tenant: str | None, limit: int) -> list[BaselineRow]:
-        """The next rows; none at the end. Raises `CursorLost` if further entries were archived meanwhile."""
+        """Return the next rows; none at the end. Raises `CursorLost` if further entries were archived meanwhile."""
         while self._skip:
             skipped = self._read(executor, tenant, min(self._skip, PAGE))
             if not skipped:
@@ -134,7 +134,7 @@ def archived_there(executor: Executor, lane: int, seq: int, seen: str) -> bool:
 
 
 def another_entry(executor: Executor, lane: int, seq: int) -> CursorLost:
-    """The error for a cursor whose entry is not there, or is another one."""
+    """Return the error for a cursor whose entry is not there, or is another one."""
     which = f"entry {seq} of lane {lane}" if executor.engine.lanes > 1 else f"entry {seq}"
     return CursorLost(
         f"{which} is no longer what this cursor saw: the journal was cut back or is another one; "

@@ -1,7 +1,7 @@
 # Generated from ../_async/blocking.py by tools/gen_sync.py: do not edit.
 """Blocking calls: `hold(..., wait=...)` and `lease(..., wait=...)` wait in line until they have their units.
 
-Theory of operation. The call places one hold that may wait: it is held at once if the units are free and nobody waits, else it
+Theory of operation. The call places one hold that may wait: it is held at once if the units are free and the line is empty, else it
 joins the line, behind all others, whatever process, thread or task they are in. From then on the hold is the call's place in line,
 and ends unless the call keeps it alive:
 
@@ -11,13 +11,13 @@ and ends unless the call keeps it alive:
     served after `OFFER`.
  3. When its time is over, the call leaves the line; unless units were offered by then, which it takes. The engine decides that in one
     transaction, and answers with the refusal. It is recorded under the operation id that placed the hold, so that a retry gets it
-    again. Before that, a retry with the same operation id finds the hold of the first attempt, and goes on waiting for it.
+    again. Before that, a retry with the same operation id finds the hold of the first attempt, and waits for it.
  4. A call that is cancelled or interrupted releases its hold before it raises, whether it waits or was offered units.
  5. A place that was lost, because this process was suspended or the store was away for longer than it stands, is taken anew at the
     end of the line, while there is time. A call with an operation id or a hold id of its own cannot do that, and is refused.
 
 Durations are measured on this machine's monotonic clock; when a place or an offer ends is the store's to decide. While the store fails,
-the call goes on waiting: only a refusal, the end of its time, or the end of its kernel ends it.
+the call keeps waiting: only a refusal, the end of its time, or the end of its kernel ends it.
 """
 
 from __future__ import annotations
@@ -69,21 +69,21 @@ class LineWaiter(Protocol):
     """Tells a blocked call what becomes of its hold."""
 
     def wait(self, seconds: float) -> StoredHold | None:
-        """The hold, when it waits no longer, or after so many seconds; None: it is gone."""
+        """Return the hold when it waits no longer, or after this time; None if the hold no longer exists."""
 
     def wake(self) -> None:
         """End its wait; from any thread."""
 
     def leave(self) -> None:
-        """The call is blocked no longer."""
+        """Stop watching: the call is blocked no longer."""
 
 
 class WaitGivenUp(HoldkitError):
-    """Somebody has told the call to stop waiting; it holds nothing."""
+    """Another thread or task stopped the waiting call; it holds nothing."""
 
 
 def waiting_time(wait: Ttl | None, call: Any) -> float:
-    """How many seconds a call may wait; 0: not at all."""
+    """Return the seconds that a call may wait; 0: not at all."""
     if wait is None:
         return 0.0
     slots = span(wait, "wait")
@@ -128,7 +128,7 @@ class BlockingCall:
             self._waiter.wake()
 
     def result(self) -> Hold:
-        """The hold with its units, or the refusal."""
+        """Wait and return the hold with its units, or raise the refusal."""
         while True:
             hold = self._attempt()
             if hold is not None:
@@ -192,7 +192,7 @@ class BlockingCall:
         return done.hold, steady() + self._every
 
     def _accept(self, offered: StoredHold) -> Hold | None:
-        """Units were offered: keep them for the ttl."""
+        """Extend a hold that was offered its units to the call's ttl."""
         give_up = steady() + OFFER / SECOND
         until: Slot | None = None
         while True:
@@ -219,7 +219,8 @@ class BlockingCall:
             return hold_of(done, self._token, self._command.legs)
 
     def _lost(self) -> Hold | None:
-        """The place or the offer has expired."""
+        """Return None to take a new place, because the place or the offer has expired; leave the line if the call
+        cannot do that."""
         command = self._command
         if command.op is None and command.id is None and steady() < self._until:
             self._standing = None
@@ -227,8 +228,8 @@ class BlockingCall:
         return self._leave()
 
     def _leave(self) -> Hold | None:
-        """Nothing is left to wait for: raise the refusal, unless units have been offered by now. If they were confirmed or released
-        after that, the answer is the hold as it is."""
+        """Leave the line and raise the refusal; if units have been offered by now, accept them. If the hold was confirmed or released
+        after that, return it as it is."""
         standing = self._standing
         assert standing is not None
         command = LeaveLine(id=standing.id, token=self._token, placed_op=self._command.op, **self._fields())
@@ -251,7 +252,7 @@ class BlockingCall:
         return self._executor.execute(command)
 
     def _abandon(self) -> None:
-        """The call was cancelled: nobody would take what is offered."""
+        """Release the hold of a cancelled call, which could not accept an offer."""
         if self._standing is None:
             return
         command = ReleaseHold(id=self._standing.id, token=self._token, reason="cancelled", **self._fields())

@@ -26,7 +26,7 @@ RENEWALS = 3
 
 
 class Block:
-    """What both blocks share: one hold that is placed at the beginning and ended at the end, by the same actor."""
+    """The base of both blocks: one hold that is placed at the beginning and ended at the end, by the same actor."""
 
     def __init__(self, executor: ExecutorPort, command: PlaceHold) -> None:
         self._executor, self._command = executor, command

@@ -43,7 +43,7 @@ RETRIED = -1
 
 
 class ExecutorPort(Protocol):
-    """What verbs, blocks and faces need of an executor, in this process or behind a server."""
+    """The executor that verbs, blocks and faces need, in this process or behind a server."""
 
     @property
     def limits(self) -> Limits:
@@ -73,19 +73,19 @@ class ExecutorPort(Protocol):
         """Execute commands of a face in one transaction, all or none; what stopped them is raised."""
 
     def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
-        """Pools as they are now, in the order asked. `durable`: the answer of a command will rest on it."""
+        """Return pools as they are now, in the order asked. `durable`: the answer of a command will rest on it."""
 
     def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
-        """A hold as it is now."""
+        """Return a hold as it is now."""
 
     def forced(self, key: Key) -> bool:
-        """Whether a hold was last changed by force."""
+        """Return whether a hold was last changed by force."""
 
     def clock(self) -> Slot:
-        """The slot at which commands are decided now; may ask a server."""
+        """Return the slot at which commands are decided now; may ask a server."""
 
     def now(self) -> Slot:
-        """The same as well as it can be told without asking."""
+        """Return the best estimate of `clock` that needs no request."""
 
     def start_worker(self, work: Work, name: str, stop: Signal) -> Worker:
         """Start background work that ends with the kernel, or when `stop` is closed."""
@@ -98,9 +98,9 @@ class Executor:
     """Executes commands on an engine in this process. Shared by verbs, blocks, faces and background work of one kernel."""
 
     page_bytes: int | None = None
-    """About how many bytes of rows a page has at most; None: as many as its limit allows."""
+    """The greatest size of a page's rows, approximately; None: only the page's `limit` bounds it."""
     within: tuple[str, ...] = ()
-    """How the pools begin that its client may see, in lists of holds and of what an account uses; empty: all."""
+    """The prefixes of the pools that its client may see, in lists of holds and of an account's usage; empty: all."""
     tracer: Tracer | None = None
     """Where the spans of a traced kernel go."""
 
@@ -119,24 +119,24 @@ class Executor:
         """What named followers of this process were shown last."""
 
     def open_group_commit(self, engine: Engine) -> GroupCommit:
-        """The group commit of this executor."""
+        """Return the group commit of this executor."""
         return GroupCommit(engine, self._lines_moved)
 
     def ambient(self) -> Any:
-        """The transaction that a framework has open, which a call without `tx=` joins; None, unless this executor joins any."""
+        """Return the transaction that a framework has open, which a call without `tx=` joins; None, unless this executor joins any."""
         return None
 
     def _lines_moved(self, applied: Applied) -> None:
-        """After a commit: feed what it could not feed to the end, and wake whoever waits no longer. A transaction that wrote nothing has
-        made no offer, and the next would make none either."""
+        """Feed the lines that a committed transaction could not feed to the end, and wake the callers whose holds wait no longer. A
+        transaction that wrote nothing has made no offer, and the next would make none either."""
         if applied.unfed and applied.wrote:
             self._feeder.add(applied.unfed)
         if applied.served:
             self.line_watch.served(applied.served)
 
     def for_client(self, client_id: str, page_bytes: int | None = None, within: tuple[str, ...] = ()) -> Self:
-        """An executor for one client of a server: an answer that contains a token is not given to another client, pages are bounded
-        in bytes, and lists show what the client may see."""
+        """Return an executor for one client of a server: no other client gets an answer of it that contains a token, pages are bounded in
+        bytes, and lists show what the client may see."""
         other = copy(self)
         other.mint = self.mint.for_client(client_id)
         other.page_bytes, other.within = page_bytes, within
@@ -165,19 +165,20 @@ class Executor:
     # Commands
 
     def stored_limits(self, *, durable: bool = False) -> Limits:
-        """The bounds in force, as they are stored."""
+        """Return the bounds in force, as they are stored."""
         return self.engine.stored.adopt(self.read(FindRecord(LIMITS_KEY), durable=durable))
 
     def limits_changed(self, error: InvalidRequest) -> bool:
-        """Whether a command was refused by a limit that another process has changed since this one last read it."""
+        """Return whether a command was refused by a limit that another process has changed since this one last read
+        it."""
         known = self.limits.version
         return error.code in BY_LIMITS and (self.stored_limits()).version != known
 
     def check(self, *commands: AnyCommand, faces: bool | None = False, retried: bool = False) -> int:
         """Refuse commands that do not fit the limits in force, and return the version of these limits.
 
-        If `faces` is None, commands may use reserved names as far as faces have made their legs. A command that may be
-        `retried` is not refused by a limit: it may have been executed while that was another, and its record decides.
+        If `faces` is None, a command may use reserved names only in legs that faces have made. A command that may be
+        `retried` is not refused by a limit: it may have been executed under another value of the limit, and its record decides.
         """
         limits = self.engine.stored.in_force
         try:
@@ -232,7 +233,8 @@ class Executor:
         return self.answers(group, self.group_commit.submit(group))
 
     def answers(self, group: Group, outcomes: list[Reply]) -> list[Answer]:
-        """The outcomes of a group as users see them. One that touches too many legs as a whole is raised: nothing was done."""
+        """Return the outcomes of a group as users see them. Raise `BatchTooLarge` if the group as a whole touches too many legs: nothing
+        was done."""
         first = outcomes[0]
         if isinstance(first, Invalid) and first.code == TOO_LARGE:
             raise BatchTooLarge(first.message, field=first.field, code=first.code)
@@ -244,11 +246,10 @@ class Executor:
         return self.submit(Group(self.mint.prepare_all([*commands]), atomic=True, checked=checked), tx)
 
     def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
-        """The same; what stopped them is raised."""
         settled(self.execute_together(commands, tx))
 
     def atomic_group(self, commands: Sequence[AnyCommand]) -> Group:
-        """Commands of a face as one atomic group, checked and complete."""
+        """Return commands of a face as one atomic group, checked and complete."""
         limits = self.limits
         for command in commands:
             check(command, limits, faces=True)
@@ -276,11 +277,11 @@ class Executor:
         return self.group_commit.read(query, tx, durable=durable)
 
     def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
-        """Pools as they are now, in the order asked."""
+        """Return pools as they are now, in the order asked. `durable`: the answer of a command will rest on it."""
         return self.read(FindPools(tuple(keys)), tx, durable=durable)
 
     def erased_names(self, tx: Any = None) -> ErasedNames | None:
-        """What recognises erased names, as it is stored now; None: there are none."""
+        """Return the stored names that recognise erased ones; None if there are none."""
         erasing = self.engine.capabilities.erasure
         record = None if erasing is None else self.read(FindRecord(LIMITS_KEY), tx)
         if erasing is None or record is None:
@@ -288,24 +289,24 @@ class Executor:
         return names_of(in_force(Limits(), record), erasing.secret, self.engine.lanes)
 
     def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
-        """A hold as it is now."""
+        """Return a hold as it is now."""
         return self.read(FindHold(key), tx)
 
     def forced(self, key: Key) -> bool:
-        """Whether a hold was last changed by force."""
+        """Return whether a hold was last changed by force."""
         story = [entry for entry in map(entry_of, self.read(ReadHistory(*key))) if not (entry.part or entry.refused)]
         return bool(story) and story[-1].forced
 
     def clock(self) -> Slot:
-        """The engine's clock."""
+        """Return the engine's clock."""
         return self.now()
 
     def now(self) -> Slot:
-        """The engine's clock."""
+        """Return the engine's clock."""
         return self.engine.clock()
 
     def reading(self, *slots: Slot) -> Reading:
-        """The later of the engine's clock and these slots, for an answer that tells time after it was given."""
+        """Return the later of the engine's clock and these slots, for an answer that tells time after it was given."""
         return read_clock(self.engine.clock, *slots)
 
     def watch_line(self, hold: StoredHold) -> LineWaiter:
@@ -313,14 +314,15 @@ class Executor:
         return self.line_watch.add(hold)
 
     def trace_of(self, entry: JournalEntry) -> str | None:
-        """The trace context of the call that an entry tells of, if it was recorded, and this kernel is traced."""
+        """Return the trace context of the call that an entry tells of, if it was recorded, and this kernel is
+        traced."""
         del entry
         return None
 
     # The kernel's life
 
     def deadline(self) -> float:
-        """The deadline of a call that begins now."""
+        """Return the deadline of a call that begins now."""
         return self.group_commit.deadline()
 
     def check_open(self) -> None:
@@ -328,7 +330,7 @@ class Executor:
         self.group_commit.check()
 
     def listen(self) -> None:
-        """From now on be notified of the commits of other processes too, where the engine can tell."""
+        """Subscribe to the commits of other processes too, where the engine can tell."""
         self.group_commit.listen()
 
     def run_blocking(self, work: Callable[[], T]) -> T:

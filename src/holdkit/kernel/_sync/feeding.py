@@ -1,5 +1,5 @@
 # Generated from ../_async/feeding.py by tools/gen_sync.py: do not edit.
-"""Feeding lines: what a transaction could not offer, because it may make only so many offers, is offered by the next ones.
+"""Feeding lines: a transaction makes a bounded number of offers, and later transactions make the rest.
 
 Theory of operation. An engine reports the lines that it has left with units to offer (`Applied.unfed`), and `Feeder.add` notes
 their pools. A worker sends a `FeedLine` for each through the queue, like any other call: so the answers of the batch do not wait for

@@ -38,8 +38,8 @@ PAGE = 500
 
 
 class Follower:
-    """Reads the journal of one tenant, or of all (None), or the history of one pool, page by page. It knows, for each lane, the
-    number of the last entry it has read and the digest of what that looked like."""
+    """Reads the journal of one tenant, or of all (None), or the history of one pool, page by page. For each lane it knows the
+    number and the digest of the last entry that it has read."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Follower:
         include_reserved: bool = False,
         durable: bool = False,
     ) -> None:
-        """`durable`: a page is as durable as what commands write, because somebody acts on it. Else it is a plain read."""
+        """`durable`: a page is as durable as the writes of commands, because its reader acts on it. Else it is a plain read."""
         self._executor, self._tenant, self._pool = executor, tenant, pool
         self._include_reserved, self._durable = include_reserved, durable
         self._named = None if name is None else NamedFollower(executor, tenant, name, store, on_generation)
@@ -86,9 +86,9 @@ class Follower:
         self._check_positions()
 
     def page(self, limit: int, max_bytes: int | None = None) -> Page[JournalEntry]:
-        """The next entries, and move behind them: at most `limit`, and about `max_bytes`, or what the executor allows. May be empty
-        although more follow (see `at_end`): some entries are hidden. Raise `Overloaded` while standbys do not confirm a durable page:
-        the next call reads it again."""
+        """Return the next entries, and move behind them: at most `limit`, and about `max_bytes`, or what the executor allows. The page may
+        be empty although more follow (see `at_end`): some entries are hidden. Raise `Overloaded` while standbys do not confirm a durable
+        page: the next call reads it again."""
         try:
             return self._page(limit, max_bytes)
         except CursorLost as lost:
@@ -128,8 +128,8 @@ class Follower:
         return shown
 
     def _enter_archive(self) -> bool:
-        """At the very beginning, or in the middle of baselines: whether there are any to read. Raises `CursorLost` if a lane is
-        archived behind our position there; a lane that our cursor does not name is at its beginning."""
+        """Find the baselines to read, at the very beginning or in the middle of them; return whether there are any. Raise `CursorLost` if a
+        lane is archived behind our position there; a lane that our cursor does not name is at its beginning."""
         if self._pool is not None:  # a pool's history begins with its own row
             return False
         at_beginning = not self._positions
@@ -142,7 +142,7 @@ class Follower:
         return bool(self._baselines)
 
     def _baseline_page(self, limit: int) -> Page[JournalEntry]:
-        """The next rows of a baseline as entries."""
+        """Return the next rows of a baseline as entries."""
         reading, before = self._baselines[0], self._positions
         entries = reading.entries(self._executor, self._tenant, limit, before, self.generation)
         if not entries:
@@ -167,12 +167,12 @@ class Follower:
         return ReadPoolHistory(*self._pool, seen, limit, max_bytes)
 
     def _entries(self, rows: Iterable[JournalRow]) -> list[JournalEntry]:
-        """Rows as entries, each with the positions at which it was read; moves behind them."""
+        """Return rows as entries, each with the positions at which it was read; move behind them."""
         entries, self._positions = journal_entries(rows, self._positions, self._executor.now(), self.generation)
         return entries
 
     def follow(self, stop: Signal | None, wait: bool, poll: float) -> Iterator[JournalEntry]:
-        """Entries until the kernel closes, `stop` is closed, or (without `wait`) the journal ends."""
+        """Yield entries until the kernel closes, `stop` is closed, or (without `wait`) the journal ends."""
         committed = self._executor.committed
         if wait:
             self._executor.listen()
@@ -196,7 +196,8 @@ class Follower:
                 committed.wait(count, poll)
 
     def _page_or_rest(self, count: int, poll: float) -> Page[JournalEntry]:
-        """The next page; or, after a rest, an empty one in its place, if we were turned away: the page is read again."""
+        """Return the next page. If we were turned away, rest and return an empty page instead: the page is read
+        again."""
         try:
             page = self.page(PAGE)
         except Overloaded as later:
@@ -212,7 +213,7 @@ class Follower:
         return self._executor.closed or (stop is not None and stop.closed)
 
     def _check_positions(self) -> None:
-        """The entries at our positions must still be what they were when we read them."""
+        """Check that the entries at our positions are still what they were when we read them."""
         wanted = tuple((lane, seq) for lane, (seq, seen) in self._positions.items() if seen)
         if wanted:
             self._check_seen(self._executor.read(FindEntries(wanted)))
@@ -227,7 +228,8 @@ class Follower:
                 raise another_entry(self._executor, lane, seq)
 
     def overdue(self) -> bool:
-        """Whether we are at the end, and the cursor under our name is so old that what is behind it, none of it ours, may be archived soon."""
+        """Return whether we are at the end and the cursor saved under our name is so old that an archive run may soon pass it. None of the
+        entries behind it are ours."""
         saved = None if self._named is None else self._named.saved
         return self.at_end and is_overdue(saved, self.cursor(), self._executor.now())
 
@@ -243,8 +245,8 @@ class Follower:
 
 
 def end_of_journal(executor: Executor, back: int = 0) -> str:
-    """A cursor behind everything that is in the journal now, or so many entries earlier in each lane: at the earliest behind what is
-    archived."""
+    """Return a cursor behind the last entry of the journal, or `back` entries earlier in each lane, but never within the archived
+    entries."""
     rows = executor.read(FindEnds())
     first = dict[int, tuple[int, str]]()
     if back:

@@ -81,7 +81,7 @@ class Journal:
     def _matches(
         self, query: SearchJournal, matches: FoundEntries, cursor: str | None, include_reserved: bool
     ) -> JournalPage[JournalEntry]:
-        """The entries of a search, each with the cursor after it, in the order of the query."""
+        """Return the entries of a search, each with the cursor after it, in the order of the query."""
         generation = self._executor.read(ReadGeneration())
         reached = self._positions(matches.reached)
         begins: Positions = reached if query.newest_first or cursor is None else decode_cursor(cursor)
@@ -94,7 +94,7 @@ class Journal:
         )
 
     def _positions(self, numbers: Mapping[int, int]) -> dict[int, tuple[int, str]]:
-        """These places in the journal, with the digests of the entries in front of them where those are kept."""
+        """Return these places in the journal, with the digests of the entries in front of them where those are kept."""
         wanted = tuple((lane, seq) for lane, seq in numbers.items() if seq)
         rows = self._executor.read(FindEntries(wanted)) if wanted else []
         seen = {(row.lane, row.seq): text_digest(row.text) for row in rows}
@@ -205,7 +205,7 @@ class Journal:
 
 
 def read_page(follower: Follower, after: str | None, limit: int) -> Page[JournalEntry]:
-    """A page after a cursor; empty only at the end."""
+    """Return a page after a cursor; empty only at the end."""
     follower.begin(after)
     while True:
         entries = follower.page(limit)
@@ -214,7 +214,7 @@ def read_page(follower: Follower, after: str | None, limit: int) -> Page[Journal
 
 
 def _page_of(follower: Follower, entries: Page[JournalEntry]) -> JournalPage[JournalEntry]:
-    """The page that a follower has just read."""
+    """Return the page that a follower has just read."""
     end = follower.cursor()
     return JournalPage(entries, next=None if follower.at_end else end, cursor=end)
 
@@ -222,7 +222,7 @@ def _page_of(follower: Follower, entries: Page[JournalEntry]) -> JournalPage[Jou
 def _any_history(
     executor: Executor, tenant: str, name: str, after: str | None, limit: int
 ) -> JournalPage[JournalEntry]:
-    """The history of a pool, or of another subject that has the name."""
+    """Return the history of a pool, or of another subject that has the name."""
     first = executor.read(ReadHistory(tenant, name, 1))
     if not first or not touches(entry_of(first[0]), name):
         return subject_history(executor, tenant, name, after, limit)
@@ -233,7 +233,7 @@ def _any_history(
 def subject_history(
     executor: Executor, tenant: str, subject: str, after: str | None, limit: int
 ) -> JournalPage[JournalEntry]:
-    """The entries that name a subject, such as the id of a hold."""
+    """Return the entries that name a subject, such as the id of a hold."""
     positions = {} if after is None else decode_cursor(after)
     seen = {lane: seq for lane, (seq, _) in positions.items()}
     rows = executor.read(ReadHistory(tenant, subject, limit, seen, executor.page_bytes))
@@ -245,7 +245,7 @@ def subject_history(
 def archived_history(
     executor: Executor, tenant: str, name: str, after: str | None, limit: int, archive: JournalArchive
 ) -> JournalPage[JournalEntry]:
-    """Entries about a pool or a hold from the files, then those of the journal."""
+    """Return entries about a pool or a hold from the files, then those of the journal."""
     positions: Positions = {} if after is None else decode_cursor(after)
     through = {lane.lane: lane.through for lane in executor.read(FindArchived())}
     rows = executor.run_blocking(lambda: [*islice(archive.about(tenant, name, positions, through), limit)])

@@ -41,12 +41,12 @@ class Holds(Reads, Verbs):
         return call_fields(call, self._tenant)
 
     def tenant(self, name: str) -> Self:
-        """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
+        """Return this kernel bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
         engine are shared: closing one closes all.)"""
         return type(self)(self._executor, text(name, "tenant", 64))
 
     def _traced(self, tracer: Tracer) -> Self:
-        """The same kernel, traced: it shares queue and engine, and has spans around the calls that somebody records. Use
+        """Return this kernel with tracing: it shares queue and engine, and puts spans around recorded calls. Use
         `holdkit.contrib.opentelemetry.instrument`, which has a tracer."""
         return type(self)(TracedExecutor.of(self._executor, tracer), self._tenant)
 
@@ -125,7 +125,7 @@ class Holds(Reads, Verbs):
         account: str | None = None,
         **call: Unpack[Call],
     ) -> Holding:
-        """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
+        """Return a block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
         _no_transaction(call)
         command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account)
         return Holding(self._executor, command, entity)
@@ -140,15 +140,15 @@ class Holds(Reads, Verbs):
         wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> Lease:
-        """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away. With `wait`, entering
+        """Return a job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away. With `wait`, entering
         the block waits in line for the units, as `hold` does."""
         _no_transaction(call)
         command = self._placing(what, quantity, call, ttl=ttl, account=account)
         return Lease(self._executor, command, waiting_time(wait, call))
 
     def sweeper(self, every: float = 5, *, limit: int = 500, seals: Sealing | None = None) -> Sweeper:
-        """Sweep in the background every so many seconds. Answers are right without it; it keeps tables small. With `seals` it also
-        seals the journal, after each sweep that leaves nothing due.
+        """Sweep in the background; `every` is the interval in seconds. Answers are right without it; it keeps tables small. With
+        `seals` it also seals the journal, after each sweep that leaves nothing due.
 
         It works for all tenants; on a kernel that is bound to one, `expired` counts the holds of that tenant."""
         if type(every) not in (int, float) or not 0 < every <= 86_400:

@@ -1,20 +1,20 @@
 # Generated from ../_async/line_watch.py by tools/gen_sync.py: do not edit.
-"""Watching lines: wakes the blocked calls of a process when units are offered to them, and feeds lines that nobody else feeds.
+"""Watching lines: wake the blocked calls of a process when units are offered to them, and feed lines that no other worker feeds.
 
-Theory of operation. Only those are woken who wait no longer. A batch says who they are (`Applied.served`). Calls that are blocked in
-this process get the hold at once, without a read. For the others the kernel notifies a channel of the engine, by which processes wake
+Theory of operation. A batch names the holds that wait no longer (`Applied.served`), and only their calls are woken. Calls that are blocked
+in this process get the hold at once, without a read. For the others the kernel notifies a channel of the engine, by which processes wake
 one another. There are 256 channels; two digits of a hold's id name the one of its caller (`channel_of`), and a kernel mints all ids
 of holds that may wait with its own. So with many processes in line, one commit wakes about one of them.
 
 A worker serves all blocked calls of a kernel; it runs while there are any. It looks at the lines when its channel is notified, at the
-next deadline of each pool that is waited for, and every `LOOK` seconds: for what no notification tells, or if one was lost. One look is
+next deadline of each pool with a blocked call, and every `LOOK` seconds, for changes without a notification and for lost ones. One look is
 one read of the pools; only if a pool has changed, it reads the holds that wait there, in the order of the line, up to the first that
-still waits: nobody behind that one can have been offered anything, unless the line lets some pass.
+still waits: no waiter behind that one can have an offer, unless the line lets some pass.
 
-Units may be free although somebody waits: a deadline has passed, or a caller's own transaction has released them. Then the worker
-sends a `FeedLine`, and again only after the pool has changed, because whoever is first in line may ask for more than is free. At a
+Units may be free while a hold waits: a deadline has passed, or a caller's own transaction has released them. Then the worker
+sends a `FeedLine`, and again only after the pool has changed, because the first in line may ask for more than is free. At a
 deadline, the processes whose calls are far from the front wait a moment longer (`STEP` for each that is ahead): the first one feeds,
-and they find it done.
+and the others find the line fed.
 
 Nothing is missed: a call is added before it reads its hold for the first time. If the engine fails, the worker looks again later; a
 blocked call also learns from its own renewals what became of its hold.
@@ -62,7 +62,6 @@ class Waiter:
         self._looked = False
 
     def wait(self, seconds: float) -> StoredHold | None:
-        """The hold, when it waits no longer, or after so many seconds."""
         if not self._looked:
             self._looked = True
             self._watch.look_at(self)  # what happened before it was added
@@ -70,7 +69,7 @@ class Waiter:
         return self.hold
 
     def woken(self) -> bool:
-        """Whether its wait has ended."""
+        """Return whether its wait has ended."""
         return self.news.count > 0
 
     def wake(self) -> None:
@@ -83,7 +82,7 @@ class Waiter:
 
 
 class WatchedLine:
-    """The line of one pool, as far as calls of this process are blocked in it."""
+    """The line of one pool, with the calls of this process that are blocked in it."""
 
     def __init__(self, pool: Key) -> None:
         self.pool = pool
@@ -146,7 +145,7 @@ class LineWatch:
                     del self._waiters[waiter.key]
 
     def served(self, holds: Sequence[StoredHold]) -> None:
-        """After a commit of this process: wake those who are blocked for these holds, here or elsewhere. Never raises."""
+        """Wake the calls that are blocked for these holds, here or elsewhere, after a commit of this process. Never raises."""
         elsewhere: set[str] = set()
         with self._lock:
             found = [(hold, [*self._waiters.get(hold.key, ())]) for hold in holds]
@@ -234,7 +233,8 @@ class LineWatch:
         return LOOK if left <= 0 else left + LATE + min(REST, STEP * self._ahead(line, pool))
 
     def _ahead(self, line: WatchedLine, pool: Pool) -> int:
-        """How many wait ahead of our first one, at least: those behind it have higher numbers, and no more than were given since."""
+        """Return at least how many holds wait ahead of our first one: those behind it have higher numbers, and no more than were given
+        since."""
         with self._lock:
             first = min([waiter.number for waiter in line.waiters], default=pool.last_number)
         return max(0, pool.waiting - 1 - (pool.last_number - first))

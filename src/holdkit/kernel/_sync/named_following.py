@@ -48,7 +48,7 @@ class NamedFollower:
         self.saved: SavedCursor | None = None
 
     def begin(self) -> SavedCursor | None:
-        """The cursor to go on from, if one was saved."""
+        """Return the saved cursor, if there is one, from which to continue."""
         now = self._executor.read(ReadClock())
         saved = find_cursor(self._executor, self._tenant, self._name)
         self._ownership.begin(saved, now)
@@ -80,7 +80,7 @@ class NamedFollower:
             raise cut_back(self._name, lost, ends, advice)
 
     def remember(self, cursor: str) -> None:
-        """What lies before this cursor is about to be shown."""
+        """Remember a cursor before the entries in front of it are shown."""
         if self._store is not None:
             self._executor.run_blocking(partial(self._store.save, cursor))
         self._executor.shown.save((self._tenant, self._name), cursor)
@@ -109,7 +109,7 @@ class NamedFollower:
 
 
 def find_cursor(executor: Executor, tenant: str | None, name: str) -> SavedCursor | None:
-    """The cursor under a name, if there is one yet."""
+    """Return the cursor under a name, if there is one yet."""
     return saved_cursor(executor.read(FindRecord(_key(tenant, name))))
 
 
@@ -136,6 +136,6 @@ def save_cursor(
 
 
 def _key(tenant: str | None, name: str) -> RecordKey:
-    """The record that has the cursor."""
+    """Return the record that has the cursor."""
     id = text(name, "name", MAX_NAME)
     return ("", CURSORS_OF_ALL, id) if tenant is None else (tenant, CURSORS, id)

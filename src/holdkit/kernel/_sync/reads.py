@@ -37,7 +37,7 @@ class Reads(Searches):
     """Everything that only reads, for one tenant."""
 
     def pool(self, id: str, *, tx: Any = None) -> Pool:
-        """One pool. Raises `PoolNotFound`."""
+        """Return one pool. Raises `PoolNotFound`."""
         pool_id(id, "id", faces=True)
         found = self._executor.read(FindPool((self._tenant, id)), tx)
         if found is None:
@@ -87,7 +87,7 @@ class Reads(Searches):
         return Page(map(Pool, children), next=start)
 
     def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
-        """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
+        """Return a hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
         id, _ = reference(hold, None)
         hold_id(id)
         found = self._executor.read(FindHold((self._tenant, id)), tx)
@@ -96,8 +96,8 @@ class Reads(Searches):
         return Hold(found)
 
     def place(self, hold: Hold | str | UUID, *, tx: Any = None) -> int | None:
-        """Return the place of a hold in its line: 1 is next; None if it does not wait. Exact to 1,000; whoever is farther behind has
-        1001. It takes as long as it counts. Raises `HoldNotFound` or `HoldRetired`."""
+        """Return the place of a hold in its line: 1 is next; None if it does not wait. Exact to 1,000; a hold farther behind has
+        1001. The time grows with the place. Raises `HoldNotFound` or `HoldRetired`."""
         id, _ = reference(hold, None)
         ahead = self._executor.read(CountAhead((self._tenant, hold_id(id))), tx)
         if ahead is None:

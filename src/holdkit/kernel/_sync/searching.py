@@ -1,5 +1,5 @@
 # Generated from ../_async/searching.py by tools/gen_sync.py: do not edit.
-"""Reads that search: holds by what is known of them, the journal in both directions, and the names of entities and accounts.
+"""Reads that search: holds by their fields, the journal in both directions, and the names of entities and accounts.
 
 One call looks at a bounded number of rows. A page that ends there is not full, perhaps empty, and still has `more`; `reached` is where
 the next one begins (see `holdkit.core.searching`).
@@ -95,6 +95,6 @@ def check_names(prefix: str, after: str | None, limit: int) -> None:
 
 
 def _slot(value: datetime | Slot | None, field: str) -> Slot | None:
-    """A moment as a slot, if one is given."""
+    """Return a moment as a slot, if one is given."""
     slot = moment(value, field)
     return None if slot is None else whole(slot, field, -MAX_SLOT, MAX_SLOT)

@@ -1,5 +1,5 @@
 # Generated from ../_async/tracing.py by tools/gen_sync.py: do not edit.
-"""The executor of a traced kernel: a span around each call that somebody records, and none around others."""
+"""The executor of a traced kernel: a span around each recorded call, and none around others."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TracedExecutor(Executor):
 
     @classmethod
     def of(cls, executor: Executor, tracer: Tracer) -> Self:
-        """The same executor, traced."""
+        """Return a traced copy of an executor, which shares its parts."""
         traced = cls.__new__(cls)
         traced.__dict__.update(executor.__dict__)
         traced.tracer = tracer
@@ -65,7 +65,7 @@ class TracedExecutor(Executor):
             return receipt
 
     def _sweep(self, command: Sweep) -> Receipt:
-        """Sweep. If any of the calls that placed what it expired was recorded, a span is linked to them."""
+        """Sweep. If a call that placed one of the expired holds was recorded, link a span to it."""
         receipt = super().execute(command)
         found = [self._origin(key) for key in receipt.swept[:MAX_LINKS]]
         traces = [trace for trace in found if trace is not None]
@@ -113,11 +113,11 @@ class TracedExecutor(Executor):
 
         return super().start_worker(detached, name, stop)
 
-    # What happens later, and to whom it is linked
+    # Later work, linked to the call that caused it
 
     def trace_of(self, entry: JournalEntry) -> str | None:
-        """The trace context that an entry tells of: its own, or that of the call that placed the hold, if it is nobody's call. None if
-        nobody recorded it, or if it cannot be read now."""
+        """Return the trace context of an entry. An entry without a call, such as an expiry, has that of the call that placed the
+        hold. None if the call was not recorded, or if the context cannot be read now."""
         trace = entry.raw.trace
         if trace is not None:
             return trace if is_recorded(trace) else None
@@ -133,7 +133,8 @@ class TracedExecutor(Executor):
 
 
 def traced_listener(executor: Executor, callback: Callable[[JournalEntry], Any]) -> Callable[[JournalEntry], Any]:
-    """A listener with a span around each call, linked to the call that the entry tells of, if that was recorded."""
+    """Return a listener with a span around each call, linked to the call that the entry tells of, if that was
+    recorded."""
 
     def listen(entry: JournalEntry) -> None:
         trace = executor.trace_of(entry)

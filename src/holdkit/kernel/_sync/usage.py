@@ -62,7 +62,7 @@ class UsageCounter:
             pass
 
     def usage(self, tenant: str) -> StorageUsage:
-        """Count the other tables of a tenant, and add its entries as far as they have been counted."""
+        """Count the other tables of a tenant, and add the entries that have been counted by now."""
         counts: dict[str, Any] = {}
         size = live = 0
         for table in COUNTED:

@@ -53,8 +53,8 @@ class Verbs(PoolVerbs):
         """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall, and
         `LineAhead` if others wait in line for one of the pools.
 
-        `account` says for whom: pools with a limit per account require it, and every pool counts by it. (`hk.admin.hold` passes
-        these limits.)
+        `account` names the account that the units count for: pools with a limit per account require it, and every pool counts by
+        it. (`hk.admin.hold` passes these limits.)
 
         `wait` is how long the call may block, given like a ttl, until the units are free: it waits in the pool's line, which is
         fair to all processes, threads and tasks. The refusal comes when that time is over. Only for one pool, and with a ttl, which
@@ -114,10 +114,10 @@ class Verbs(PoolVerbs):
         **call: Unpack[Call],
     ) -> Hold:
         """Wait in the pool's line, for `ttl` at most, and return at once: the hold is `waiting` and has no units yet. When they are
-        offered it becomes `held`, for `offer_ttl`: confirm it in that time. If nobody waits and the units are free, it is
+        offered it becomes `held`, for `offer_ttl`: confirm it in that time. If the line is empty and the units are free, it is
         `held` already.
 
-        `extend` moves the end of waiting, `release` leaves the line, `place` counts who is ahead. Raises `LineFull`, and
+        `extend` moves the end of waiting, `release` leaves the line, `place` returns the position. Raises `LineFull`, and
         `InsufficientCapacity` if the pool never has that many units. `account` works as in `hold`."""
         command = JoinLine(
             legs=(Leg(pool, quantity),),
@@ -172,7 +172,7 @@ class Verbs(PoolVerbs):
         overage: Overage = "reject",
         **call: Unpack[Call],
     ) -> Hold:
-        """Held units become consumed. Less than is held: the rest is released, or kept with `keep_rest=True`."""
+        """Consume held units. If less than is held is confirmed, release the rest, or keep it with `keep_rest=True`."""
         id, token = _presented(hold, "confirm")
         said = context_of(call)
         command = ConfirmHold(
@@ -197,7 +197,7 @@ class Verbs(PoolVerbs):
         quantity: Part = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Held units become available; a hold that waits leaves its line."""
+        """Make held units available; a hold that waits leaves its line."""
         id, token = _presented(hold, "release")
         said = context_of(call)
         command = ReleaseHold(
@@ -221,9 +221,8 @@ class Verbs(PoolVerbs):
         until: Slot | datetime | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """A later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens. Of a hold
-        that waits, it is the end of waiting.
-        """
+        """Move the deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens. For a hold that waits,
+        move the end of waiting."""
         id, token = _presented(hold, "extend")
         said = context_of(call)
         command = ExtendHold(
