@@ -154,8 +154,8 @@ class Folded:
             self.floors.put((tenant,), fence)
 
     def file_units(self, hold: StoredHold) -> None:
-        """Store what a hold has consumed of pools that still exist, not of a later pool with the same id; and of its account's
-        tallies, all that it uses."""
+        """Store a hold's consumed units on pools that still exist, not on a later pool with the same id; and all units that count for its
+        account in the account's tallies."""
         for leg in hold.legs:
             for name in path_of(leg.pool) if leg.consumed else ():
                 pool = self.pools.get((hold.tenant, name))
@@ -166,7 +166,7 @@ class Folded:
             self._file_used((hold.tenant, name), hold.account, rest.units + rest.waiting)
 
     def file_pool(self, pool: Pool) -> None:
-        """Store what of its own is loose, for the pools above it too, and that it is a child."""
+        """Store the pool's own loose units, also for the pools above it, and count it as a child of its parent."""
         above = path_of(pool.id)[1:]
         if above:
             _add(self.children, (pool.tenant, above[0]), 1)
@@ -174,7 +174,7 @@ class Folded:
             _add(self.consumed, (pool.tenant, name), pool.loose)
 
     def file_tally(self, key: TallyKey, tally: Tally) -> None:
-        """Store what is loose of it, for the pools above its own too."""
+        """Store the tally's own loose units, also for the pools above its own."""
         for name in path_of(key[1]) if tally.loose else ():
             _add(self.consumed, (key[0], name), tally.loose)
             _add(self.used, (key[0], name, tally.account), tally.loose)

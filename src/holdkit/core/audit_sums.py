@@ -145,7 +145,7 @@ def pool_agrees(pool: Pool, counted: Counted) -> Iterator[Difference]:
 
 
 def check_tallies(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
-    """Compare each stored tally with what the account's holds use."""
+    """Compare each stored tally with the units of the account's holds."""
     for key, tally, _, used in aligned(stored.each_tally(), folded.used.items()):
         if (0 if tally is None else tally.used) != (used or 0):
             wrong.tallies.setdefault(key, (tally, folded.tallies.get(key)))

@@ -138,7 +138,7 @@ class Baseline:
         self.slot = max(self.slot, entry.slot)
 
     def leaving(self) -> list[Key]:
-        """Return the changed holds that may leave the baseline, if they are neither stored nor told of by a later entry."""
+        """Return the changed holds that may leave the baseline, if they are not stored and no later entry names them."""
         return [key for key, hold in self._holds.items() if hold is not None and may_leave(hold)]
 
     def forget(self, holds: Iterable[Key]) -> None:

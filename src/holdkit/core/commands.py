@@ -67,7 +67,7 @@ class LimitPool(PoolCommand, frozen=True):
 
 
 class FeedLine(PoolCommand, frozen=True):
-    """Offer a pool's free units to those who wait in its line, as every command does that touches the pool."""
+    """Offer a pool's free units to the holds in its line, as every command does that touches the pool."""
 
     verb = "feed_line"
     reasons = (Reason.POOL_NOT_FOUND,)
@@ -225,7 +225,7 @@ class ReassignHold(HoldCommand, frozen=True):
 
 
 class ReturnToPool(PoolCommand, frozen=True):
-    """Consumed units whose holds have been dropped become available again. A control-plane call: forced, with a reason."""
+    """Make consumed units whose holds have been dropped available again. A control-plane call: forced, with a reason."""
 
     verb = "return_to_pool"
     reasons = (Reason.POOL_NOT_FOUND, Reason.QUANTITY_EXCEEDS_CONSUMED)

@@ -88,7 +88,7 @@ def stubs_in(text: str, first: str) -> set[str]:
 
 
 def total_usage(pages: Iterable[Iterable[AccountUsage]], limit: int) -> list[AccountUsage]:
-    """Sum what an account uses by pool over pages, each of one of its names, in order of pool and cut off at the same limit."""
+    """Sum the usage of an account by pool over pages, each of one of its names, in order of pool and cut off at the same limit."""
     sums: dict[str, AccountUsage] = {}
     for page in pages:
         for one in page:

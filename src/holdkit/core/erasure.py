@@ -64,7 +64,7 @@ def texts_of(value: str) -> tuple[str, str]:
 
 
 class Erasure:
-    """One erasure: what it knows so far, and what becomes of an entry or a row."""
+    """One erasure: its findings so far, and the replacement of entries and rows."""
 
     def __init__(self, selector: Selector, stub: str, id: str = "", new: NewNames | None = None) -> None:
         self.selector, self.stub = selector, stub

@@ -40,7 +40,7 @@ def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
 
 
 def row_of(arguments: str, columns: Iterable[str], **names: object) -> Any:
-    """Return the function that makes a row of these columns of the argument `hold`; what is no field is an expression."""
+    """Return the function that makes a row of these columns from the argument `hold`; a column that is no field is an expression."""
     values = [_STORED.get(name, f"hold.{name}" if name in HOLD else name) for name in columns]
     words = {state: state.value for state in State}  # an exact str is bound several times faster than an enum
     return compiled(

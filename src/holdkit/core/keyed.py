@@ -24,7 +24,7 @@ _MADE_BY_FACES: Final = re.compile(r"^~(?:(?:item|claim|calendar|budgets|rates|r
 
 
 def leg_name(pool: str, label: str | None = None) -> str:
-    """Return the name of a pool for its users: the label, else the id without what a face puts in front of it."""
+    """Return the name of a pool for its users: the label, else the id without the prefix of a face."""
     if label is not None:
         return label
     return pool if pool[:1] != "~" else _MADE_BY_FACES.sub("", pool, count=1)

@@ -36,8 +36,8 @@ def lines_to_load(
     limits: Limits,
     ending: Iterable[StoredHold] = (),
 ) -> dict[Key, ToLoad]:
-    """Return what to load of the line of each of these pools that has one. `pools` are those that the batch touches, `due` their due legs,
-    and `ending` the holds that a sweep will end."""
+    """Return the part to load of each line on these pools. `pools` are those that the batch touches, `due` their due legs, and `ending` the
+    holds that a sweep will end."""
     spare = {key: pool.available for key, pool in pools.items() if pool.waiting}
     if not spare:
         return {}

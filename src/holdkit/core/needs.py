@@ -47,7 +47,7 @@ class Needs(Struct, frozen=True):
 
 
 def needs(groups: Sequence[Group], names: ErasedNames | None = None) -> Needs:
-    """Return what must be loaded for these groups; where names were erased, also what recognises those that they name."""
+    """Return the rows to load for these groups; where names were erased, also those that recognise the names in the groups."""
     need, sweep = Needs(set(), set(), set(), set()), 0  # `set[Key]()` is several times slower
     for group in groups:
         for command in group.commands:
@@ -77,7 +77,7 @@ def needs(groups: Sequence[Group], names: ErasedNames | None = None) -> Needs:
 
 
 def _name_legs(need: Needs, command: Placing) -> None:
-    """Add what a command needs that places a hold."""
+    """Add the needs of a command that places a hold."""
     tenant, pools = command.tenant, need.pools
     assert command.id is not None
     need.holds.add((tenant, command.id))
@@ -95,7 +95,7 @@ def _name_legs(need: Needs, command: Placing) -> None:
 
 
 def _name_hold(need: Needs, command: HoldCommand) -> None:
-    """Add what a command needs that names a hold."""
+    """Add the needs of a command that names a hold."""
     key = (command.tenant, command.id)
     need.standing.add(key)
     if type(command) is LeaveLine and command.placed_op is not None:  # its recorded answer is replaced
@@ -105,7 +105,7 @@ def _name_hold(need: Needs, command: HoldCommand) -> None:
 
 
 def _name_pool(need: Needs, command: PoolCommand) -> None:
-    """Add what a command needs that names a pool."""
+    """Add the needs of a command that names a pool."""
     tenant, pools = command.tenant, pools_named(command)
     need.pools.update([(tenant, name) for name in pools])
     if isinstance(command, CreatePool):

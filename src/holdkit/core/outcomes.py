@@ -161,7 +161,7 @@ class Position(Struct, frozen=True, order=True, gc=False):
 
 
 class Receipt(Done, frozen=True, gc=False, omit_defaults=True, tag="done"):
-    """A done outcome as its caller gets it: with its journal position and what it survives. Never stored."""
+    """A done outcome as its caller gets it: with its journal position and its durability. Never stored."""
 
     position: Position | None = None
     """None: nothing was written, or the number is assigned after the caller's own transaction has committed."""

@@ -243,7 +243,7 @@ class Survey(Struct, frozen=True):
 
 
 class TakeSurvey(Query[Survey], frozen=True):
-    """Count what is stored. For health checks and operators: it may read whole indexes."""
+    """Count the stored rows. For health checks and operators: it may read whole indexes."""
 
 
 class ListKinds(Query[list[str]], frozen=True):
@@ -273,7 +273,7 @@ class RowCount(Struct, frozen=True):
 
 
 class CountRows(Query[RowCount], frozen=True):
-    """One step of counting what a tenant has in one table: up to `limit` rows. For operators: it reads every row once."""
+    """Count up to `limit` rows of a tenant in one table, as one step. For operators: it reads every row once."""
 
     tenant: str
     table: Counted

@@ -59,7 +59,7 @@ def sort_out(differences: Iterable[Difference]) -> Repaired:
 
 
 def repair_rows(mismatches: Mismatches, folded: Folded, command: Command) -> RepairedRows:
-    """Return what to write: the rows that differ, and the pools to which they belong."""
+    """Return the rows to write, which differ, and the pools to which they belong."""
     touched = {key[:2] for key in mismatches.legs} | {key[:2] for key in mismatches.tallies}
     for mine, theirs in mismatches.holds.values():
         hold = theirs or mine

@@ -24,7 +24,7 @@ class Overflow(Struct, frozen=True):
 
 
 def overflow(limits: Limits, needs: Needs, unended_holds: int, pools: int) -> Overflow:
-    """Return what must be swept first, given the number of rows: users forget to sweep."""
+    """Return the rows that a sweep must remove first, given the number of rows: users forget to sweep."""
     too_many = 0 if limits.max_pools is None else max(0, pools + len(needs.pools) - limits.max_pools)
     full = limits.max_holds is not None and unended_holds + len(needs.holds) > limits.max_holds
     return Overflow(full or too_many > 0, too_many)

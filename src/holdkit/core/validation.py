@@ -169,7 +169,7 @@ def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
 
 
 def _check_face_leg(leg: FaceLeg, faces: bool) -> str | None:
-    """Check what only a leg of a face has. Return the face's own name for the pool."""
+    """Check the fields that only a leg of a face has."""
     if leg.label is not None:
         pool_label(leg.label, faces=faces)
     if leg.opens is not None or leg.closes is not None:

@@ -72,10 +72,10 @@ class Counts(Struct, frozen=True, gc=False):
 
 
 class FrontOfLine(Struct, frozen=True, gc=False):
-    """Those who wait in front of a pool's line."""
+    """The holds that wait in front of a pool's line."""
 
     holds: list[str]
-    """Ids, in order of number, of those who ask for no more than was asked to be loaded; the holds are loaded too."""
+    """Ids, in order of number, of the holds that ask for no more than `ToLoad.most`; the holds are loaded too."""
     more: bool = False
     """Others wait behind them."""
 

@@ -138,13 +138,13 @@ def capacity_of(refusal: errors.InsufficientCapacity) -> dict[str, Any]:
 
 
 def too_late_to_return(refused: errors.Refused, rule: Keeping, until: Slot) -> errors.Refused:
-    """Return the refusal of a return whose hold was dropped, with until when it could return its units, and why not longer."""
+    """Return the refusal for a return whose hold was dropped: until when it could return its units, and the rule that ended it."""
     message = _RETURNABLE[rule].format(subject=repr(refused.subject), at=_when(until))
     return type(refused)(message + (RECORDED if refused.replayed else ""), replayed=refused.replayed, **refused.details)
 
 
 def without_hidden_pools(refused: errors.Refused, may_read: Callable[[str], bool]) -> errors.Refused:
-    """Return the refusal as a caller may see it who may not read every pool: without the numbers and the names of the others.
+    """Return the refusal for a caller that may not read every pool: without the numbers and the names of the others.
 
     These can only be above a pool that the caller has named, because a hold takes units there too.
     """

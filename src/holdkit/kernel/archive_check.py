@@ -45,7 +45,7 @@ MOST_SEALS: Final = 100_000
 
 
 class WrittenFile(NamedTuple):
-    """A file, and what the database is to know of it."""
+    """A file, and the facts to store about it."""
 
     file: ArchiveFile
     known: KnownFile
@@ -127,7 +127,7 @@ class ArchiveCheck:
             yield one
 
     def refuse_differences(self) -> None:
-        """Raise `EngineError` for the first file whose name, head or size is not what the database knows."""
+        """Raise `EngineError` for the first file whose name, head or size differs from the database."""
         for found in self.differences():
             advice = "Restore it from a copy of the archive, or archive to another directory; nothing was archived"
             raise refusal(self._directory, found, advice)

@@ -375,5 +375,5 @@ def presented(value: Any, verb: str) -> tuple[Any, str | None]:
 
 
 def present(value: Any, token: str | None) -> Any:
-    """Return what a verb takes for a hold that another interface than Python's names: a ticket, or an id, perhaps with a token."""
+    """Return the argument with which an interface other than Python's names a hold to a verb: a ticket, or an id, perhaps with a token."""
     return Presented(*reference(value, token))

@@ -281,8 +281,8 @@ class BatchRunner:
         return [call.group for call in calls]
 
     def accept(self, batch: Sequence[QueuedCall], applied: Applied, until: float) -> bool:
-        """Give every call what the engine made of it, and ask until the deadline what became of those that failed; says whether anything
-        may have been written."""
+        """Give every call its outcome from the engine, and until the deadline ask for the outcomes of those that failed; return whether
+        anything may have been written."""
         self._end = None  # whatever breaks in here, it cannot be proved any more that nothing was written
         self._count(batch, {*applied.skipped_locked, *applied.put_off})
         if len(applied.outcomes) != len(batch):
@@ -308,8 +308,8 @@ class BatchRunner:
         return applied.wrote
 
     def _settle_failed(self, batch: Sequence[QueuedCall], until: float, failed: Mapping[int, HoldkitError]) -> bool:
-        """Settle the calls whose own transaction failed, as if each transaction had been a batch; says whether any of them may
-        have written. Calls that shared a transaction have the same error; if it was rejected, they are sent again."""
+        """Settle the calls whose own transaction failed, as if each transaction had been a batch; return whether any of them may have
+        written."""
         wrote = False
         shared: dict[int, tuple[HoldkitError, list[QueuedCall]]] = {}
         for index, error in failed.items():
@@ -366,7 +366,7 @@ class BatchRunner:
         return wrote
 
     def _resolve(self, batch: Sequence[QueuedCall], until: float, unknown: OutcomeUnknown) -> None:
-        """Ask until the deadline what became of each call. Where the engine fails to answer for one, do not ask for those after it."""
+        """Ask until the deadline for the outcome of each call."""
         self._end = None
         answering = True
         for call in batch:

@@ -48,10 +48,10 @@ def context(
     reason: str | None = None,
     timeout: Ttl | None = None,
 ) -> Iterator[None]:
-    """Set actor, correlation id, reason or timeout for every call inside the block; what is not given is inherited.
+    """Set actor, correlation id, reason or timeout for every call inside the block; other values are inherited.
 
-    `timeout` is how long each whole call may take, given like a ttl; otherwise the kernel's `call_timeout` applies. A call
-    whose time is up raises `Overloaded` if it certainly did nothing, and `OutcomeUnknown` if it may have been committed.
+    `timeout` is how long each whole call may take, given like a ttl; otherwise the kernel's `call_timeout` applies. A call whose time is up
+    raises `Overloaded` if it certainly did nothing, and `OutcomeUnknown` if it may have been committed.
     """
     inner = _amended(actor, correlation_id, reason, timeout)
     token = inherited.set(inner)
@@ -76,8 +76,8 @@ def _amended(
 
 
 def amend(*, actor: Actor | str | None = None, correlation_id: str | UUID | None = None) -> None:
-    """Set actor or correlation id from here on. For the integration of a framework, whose requests are no blocks: it keeps what
-    `current` said when the request began, and passes that to `restore` at its end, so that nothing reaches the next request."""
+    """Set actor or correlation id from here on. For the integration of a framework, whose requests are no blocks: it keeps the result of
+    `current` from the beginning of a request, and passes that to `restore` at its end, so that nothing reaches the next request."""
     inherited.set(_amended(actor, correlation_id, None, None))
 
 

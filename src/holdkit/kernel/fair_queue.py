@@ -294,7 +294,7 @@ class FairQueue:
         self._order.popleft()
 
     def _to_front(self) -> None:
-        """Bring the tenant to the front whose call begins the next batch."""
+        """Move the tenant whose call begins the next batch to the front."""
         begins, self._begins = self._begins, None
         if begins is not None and begins.calls and begins in self._order:
             self._order.rotate(-self._order.index(begins))

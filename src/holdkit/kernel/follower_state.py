@@ -267,7 +267,7 @@ def advice_of(store: CursorStore | None) -> str:
 
 
 def report_generation(name: str, before: str, now: str, callback: OnGeneration | None) -> None:
-    """Report that the journal has another generation than when the cursor was saved, where nothing tells what was shown."""
+    """Report that the journal has another generation than when the cursor was saved, if no shown cursor is remembered."""
     if before == now:
         return
     log.warning(

@@ -191,7 +191,7 @@ class GroupCommit(OpenEngine):
     def _leave_line(self, group: Group) -> None:
         """Release the place of an interrupted call, if it has joined a line.
 
-        No caller would take what is offered to it, and others would wait behind it until its place expires.
+        The call would not accept an offer, and others would wait behind it until its place expires.
         """
         command = group.commands[0]
         if isinstance(command, PlaceHold) and command.wait_slots is not None:
@@ -211,7 +211,7 @@ class GroupCommit(OpenEngine):
     def applied_in(self, applied: Applied) -> None:
         """Feed lines and notify, after a call was written in the caller's own transaction.
 
-        It can be seen once that is committed; those who are notified now look again until then.
+        Its writes are visible once that is committed; the notified workers look again until then.
         """
         if applied.unfed:
             self._feed(applied)

@@ -92,7 +92,7 @@ MAX_INTERRUPTS: Final = 100
 
 
 class LeaderQueue:
-    """One queue of threads. With `wait_for_locks` its batches wait for what other transactions have locked; calls that come
+    """One queue of threads. With `wait_for_locks` its batches wait for rows that other transactions have locked; calls that come
     meanwhile are added to a batch that waits, if the engine can do that."""
 
     def __init__(
@@ -247,7 +247,7 @@ class LeaderQueue:
         self._gather_until = now + GATHER_SHARE * (now - began) if now - began > BRIEF_SECONDS else 0.0
 
     def _send(self, batch: list[ThreadCall], until: float) -> bool:
-        """Have the batch applied; says whether anything may have been written."""
+        """Have the batch applied; return whether anything may have been written."""
         if not batch[0].sent:
             take_late = partial(self._take_late, batch) if self._wait_for_locks else None
             return self.runner.run(batch, until, take_late=take_late)

@@ -106,7 +106,7 @@ class LockQueues:
         """Held by `close` until the last call has left."""
 
     def wait(self, lock: str, group: Group, minted: bool, until: float) -> list[Reply]:
-        """Wait for what is locked, and return the outcomes."""
+        """Wait for the locks, and return the outcomes."""
         for _ in range(MAX_ROUNDS):
             blocked = _Blocked(len(group.commands))
             try:
@@ -214,7 +214,7 @@ class AsyncLockQueues:
         self.enter(call, lock)
 
     def enter(self, call: TaskCall, lock: str) -> None:
-        """Let a call wait for what is locked. Nothing of it was done."""
+        """Let a call wait for a lock."""
         if call.answered.done() and not call.shielded:
             return
         call.error, call.sent = None, False

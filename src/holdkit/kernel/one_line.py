@@ -53,7 +53,7 @@ def amounts(named: Iterable[tuple[str, str]], room: int = MAX_NAMES) -> str:
 
 
 def amount(present: int, granted: int) -> str:
-    """Return an amount, with what was granted if there is less by now."""
+    """Return an amount, with the granted amount if less remains by now."""
     return str(present) if present >= granted else f"{present} of {granted}"
 
 

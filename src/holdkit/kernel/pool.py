@@ -177,5 +177,5 @@ _COUNTERS: Final = PoolChange.__struct_fields__[1:]
 
 
 def change_of(effect: Effect) -> PoolChange:
-    """Return what an entry stores of a pool, as users see it."""
+    """Return the change of a pool by an entry, as users see it."""
     return PoolChange(Pool(effect.pool), *[getattr(effect, name) for name in _COUNTERS])

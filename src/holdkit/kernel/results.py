@@ -355,18 +355,18 @@ def named_keys(request: Iterable[Leg]) -> dict[str, str]:
 
 
 def _amount_of(leg: HeldLeg, state: State) -> str:
-    """Return what a hold has of a leg: consumed units once it is confirmed, held ones before."""
+    """Return the amount of a leg: consumed units once the hold is confirmed, held ones before."""
     if state is State.CONFIRMED:
         return amount(leg.consumed, leg.quantity)
     return amount(leg.held, leg.quantity) if state is State.HELD else str(leg.quantity)
 
 
 def reconstruct(history: Iterable[JournalEntry], *, at: Slot | datetime | None = None) -> Hold | None:
-    """Fold one hold's history into the hold; None if its first entry is missing, or if a server sent the history: its entries are
-    not complete.
+    """Fold one hold's history into the hold; None if its first entry is missing, or if a server sent the history: its entries are not
+    complete.
 
-    A hold whose deadline has passed is expired, whether or not anybody has noticed: by the engine's clock when the history was
-    read, or at the time that you give.
+    A hold whose deadline has passed is expired, whether or not an entry records it: by the engine's clock when the history was read, or at
+    the time that you give.
     """
     entries = list(history)
     row = fold_history([item.raw.entry for item in entries])

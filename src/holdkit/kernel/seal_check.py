@@ -123,7 +123,7 @@ class _Check:
         return now if now is not None and (now != seal or self._archived != before) else None
 
     def _differs(self, seal: Seal) -> Difference | None:
-        """Return what is wrong with a run by itself."""
+        """Compare a run with its seal; return the difference, if there is one."""
         copy: Seal | None = None
         pending: Mapping[int, str] = {}
         through = self._archived.get(seal.lane, 0)

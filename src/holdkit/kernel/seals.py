@@ -70,7 +70,7 @@ class Sealing(Struct, frozen=True, kw_only=True):
 
 
 class Sealer:
-    """Seals what is due, each time it is asked."""
+    """Seals the due runs at each step."""
 
     def __init__(
         self,

@@ -87,7 +87,7 @@ def with_times(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_datetimes(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `with_times` gave, from what `without_slots` made of it, after a way as JSON: lists are tuples again."""
+    """Restore the fields of `with_times` from those of `without_slots` after a round trip through JSON: lists become tuples again."""
     shown = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     for slot, at in _TIMES.values():
         sent = "deadline" if at == "deadline_at" else at
@@ -98,7 +98,7 @@ def with_datetimes(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_slots(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `with_times` gave with one datetime for each time: `deadline`, `held_at`, `joined_at`, `ended_at`, `at`."""
+    """Replace the two forms of each time by one datetime: `deadline`, `held_at`, `joined_at`, `ended_at`, `at`."""
     return {"deadline" if name == "deadline_at" else name: value for name, value in shown.items() if name not in _SLOTS}
 
 

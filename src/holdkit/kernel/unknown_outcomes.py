@@ -81,7 +81,7 @@ def ask_again(
     wait_for_locks: bool = False,
     applied: Callable[[Applied], None] | None = None,
 ) -> list[Reply] | None:
-    """Return the outcomes of a group that was sent before; None if they cannot be found out. May raise what the engine raises. Calls
+    """Return the outcomes of a group that was sent before; None if they cannot be found out. Errors of the engine pass through. Call
     `applied` with the result of each transaction."""
 
     def send() -> Applied:

@@ -30,7 +30,7 @@ def over_limit(view: View, account: str | None, asked: Iterable[tuple[Pool, int]
 
 
 def room_of(view: View, pool: Pool, account: str) -> tuple[int, int, int]:
-    """Return, for a pool with a limit per account, how much more an account may have, what it uses, and the limit."""
+    """Return, for a pool with a limit per account, how much more an account may have, its usage, and the limit."""
     assert pool.per_account is not None
     tally = view.tallies.get((pool.tenant, pool.id, account))
     used = 0 if tally is None else tally.used
@@ -56,7 +56,8 @@ def limit_pool(view: View, command: LimitPool, now: Slot) -> Outcome:
 
 
 def reassign_hold(view: View, command: ReassignHold, now: Slot) -> Outcome:
-    """Move all that a hold counts for to another account, or to none; the units themselves stay where they are."""
+    """Move the units of a hold from its account's tallies to another account, or to none; the units themselves stay
+    where they are."""
     hold = find_live(view, command.tenant, command.id, command.token, now, force=command.force)
     if isinstance(hold, Refusal):
         return hold

@@ -21,7 +21,7 @@ from .recording import became, counted, moved, record
 
 
 def return_due_legs(view: View, tenant: str, pools: list[str], now: Slot) -> None:
-    """Return what is due at `now` on these pools, in order of (deadline, hold id)."""
+    """Give back the units of the legs that are due at `now` on these pools, in order of (deadline, hold id)."""
     candidates: set[str] | None = None
     for pool in pools:
         due_here = view.take_due((tenant, pool), now)
@@ -60,7 +60,7 @@ def expire(view: View, hold: StoredHold, pools: Iterable[str], now: Slot) -> Non
 
 
 def _returned(view: View, hold: StoredHold, name: str, units: int, now: Slot) -> Effect:
-    """Return to a pool what the hold has outstanding there, with its tally."""
+    """Return to a pool the units that the hold has outstanding there, with its tally."""
     pool = view.pools.get((hold.tenant, name))
     assert pool is not None, "a pool with outstanding legs is never removed"
     effect = moved(pool, now, held=-units)

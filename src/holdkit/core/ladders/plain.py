@@ -163,7 +163,7 @@ def _end(
     last_op: str | None,
     now: Slot,
 ) -> StoredHold:
-    """End the hold: what it holds becomes consumed or available."""
+    """End the hold: its units become consumed or available."""
     leg = hold.legs[0]
     units, consumed = leg.held, leg.held if state is CONFIRMED else 0
     legs = (HeldLeg(leg.pool, leg.quantity, 0, leg.confirmed + consumed, leg.returned),)

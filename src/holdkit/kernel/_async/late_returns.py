@@ -23,7 +23,8 @@ MAX_EXPLAINED: Final = 10
 
 
 async def explain_late_return(executor: AsyncExecutor, command: AnyCommand, refusal: Refused) -> Refused:
-    """Return the refusal; of a return whose hold was dropped with until when it could return its units, if the journal tells."""
+    """Return the refusal. If a hold was dropped before its units were returned, and the journal knows until when that was possible, add
+    that time."""
     if not (isinstance(command, ReturnUnits) and isinstance(refusal, HoldRetired)):
         return refusal
     try:

@@ -30,8 +30,8 @@ NOT_CONFIRMED = "no standby has confirmed these entries yet, and a failover coul
 
 
 def read_to_show(executor: Executor, query: Query[T], *, durable: bool) -> T:
-    """Ask the engine for what is about to be shown; if asked to, as durable as what a command writes. Raise `Overloaded` if that cannot
-    be shown now."""
+    """Read rows that a follower is about to show, as durably as a command writes if `durable`. Raise `Overloaded` if they cannot be shown
+    now."""
     try:
         return executor.read(query, durable=durable)
     except OutcomeUnknown as unknown:

@@ -70,8 +70,8 @@ class Follower:
         """Whether the last page could not be read, and nothing is wrong."""
 
     def begin(self, after: str | None, *, reads_on: bool = True) -> None:
-        """Begin behind the cursor that is saved under our name, else behind the one given, else at the beginning. Unless it `reads_on`,
-        what follows there may be archived."""
+        """Begin behind the cursor that is saved under our name, else behind `after`, else at the beginning. With `reads_on` off, the
+        entries that follow may be archived."""
         self._executor.check_open()
         saved = None if self._named is None else self._named.begin()
         after = after if saved is None else saved.cursor

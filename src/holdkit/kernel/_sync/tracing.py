@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class TracedExecutor(Executor):
-    """Executes as the executor does that it was made of, whose queue and engine it shares."""
+    """A traced executor, made from another one whose queue and engine it shares."""
 
     tracer: Tracer
 
