@@ -123,7 +123,7 @@ class Erasure:
                 self.beside.setdefault((leg.pool, hold.held_at), set()).add(hold.actor)  # type: ignore[arg-type]
 
     def is_beside(self, entry: Entry) -> bool:
-        """Return whether an entry about a pool comes from the command that placed an erased hold: its actor and reason are erased too."""
+        """Return whether an entry about a pool comes from a command that placed an erased hold: its actor and reason go too."""
         return entry.action.beside and entry.actor in self.beside.get((entry.subject, entry.slot), ())
 
     def undecided_pools(self, hold: StoredHold) -> list[str]:
@@ -143,8 +143,7 @@ class Erasure:
         return [id for id, gone in self.pools.items() if gone]
 
     def keys(self) -> list[str]:
-        """Return the pools of claims whose keys are erased, and their ids of an earlier erasure: commands refused since then name
-        those."""
+        """Return the erased claims' pools, and their ids of an earlier erasure, which commands refused since then name."""
         return [*self.gone(), *map(self.new.taken_id, self.gone())]
 
     def learn_attempts(self, entries: Iterable[Entry]) -> list[str]:
