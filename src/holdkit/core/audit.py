@@ -149,8 +149,7 @@ def _kept(before: Pool, pool: Pool, entry: Entry) -> Iterator[tuple[str, int, in
 
 
 def _change_agrees(folded: Folded, entry: Entry, change: Change, seq: int) -> Iterator[Difference]:
-    """Check that each change starts from the hold's last state. (A hold that does not exist is reported by the
-    fold.)"""
+    """Check that each change starts from the hold's last state. (A hold that does not exist is reported by the fold.)"""
     hold = folded.holds.get((entry.tenant, entry.subject))
     if hold is None:
         return

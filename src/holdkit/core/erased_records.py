@@ -3,8 +3,7 @@
 A record is a JSON document of a face, of the server or of the application. It tells of a person if it has the erased value, or the id
 of an erased hold, as one of its texts: also inside of a document that it has as a text, as a parked delivery has its event.
 
-A saga or a parked delivery is written several times, and each text belongs to every person that any of its texts names: such a record is
-concerned as a whole.
+Each text of a saga or a parked delivery belongs to everyone that any of its texts names: such a record is concerned as a whole.
 
 A document is replaced as a whole, by `personal.ERASED_DOCUMENT`: only its owner knows what the rest of it means. So a record that is *in
 use* stays, with the entry that wrote it: one of the application, one of the server, a saga that has not ended. `Erased.in_use` lists
@@ -48,7 +47,7 @@ class ErasedRecords:
         return len(self._concerned)
 
     def learn(self, record: Record) -> bool:
-        """Return whether a record concerns the person as a whole, by this text of it or an earlier one, and remember it."""
+        """Return whether this text of a record, or an earlier one, concerns the person as a whole; remember it."""
         if record.kind in KEPT_WHILE and self.tells(record):
             self._concerned.add(record.key)
         return record.key in self._concerned
@@ -98,8 +97,7 @@ def keys_to_know(key: RecordKey) -> list[RecordKey]:
 
 
 def texts_within(value: str) -> list[str]:
-    """Return the parts that the JSON text of an entry contains if its record has this value: in the record's document, or in a document
-    inside of it."""
+    """Return the parts that an entry's JSON text contains if its record has this value, in its document or in one inside of it."""
     texts: dict[str, None] = {}
     for _ in range(3):
         value = msgspec.json.encode(value).decode()[1:-1]

@@ -57,8 +57,7 @@ class Selector(Struct, frozen=True):
 
 
 def texts_of(value: str) -> tuple[str, str]:
-    """Return the parts that the JSON text of an entry contains if it has this value: as a value, and as a value inside
-    of a document."""
+    """Return the parts that the JSON text of an entry contains if it has this value: as a value, and as a value inside of a document."""
     quoted = msgspec.json.encode(value).decode()
     return quoted, msgspec.json.encode(quoted).decode()[1:-1]
 

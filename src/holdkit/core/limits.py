@@ -129,8 +129,7 @@ def journaled(created: Limits, record: Record | None) -> Limits:
 
 
 def was_bounded(limits: Limits, record: Record | None) -> bool:
-    """Return whether `max_holds` is set under these limits, or was at any time before the record that they come
-    from."""
+    """Return whether `max_holds` is set under these limits, or was at any time before the record that they come from."""
     if limits.max_holds is not None:
         return True
     try:

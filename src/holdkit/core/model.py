@@ -113,8 +113,7 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
         return (self.tenant, self.id)
 
     def same_life(self, other: Pool) -> bool:
-        """Return whether both are the same pool at different times; otherwise one was created under the id of a removed
-        one."""
+        """Return whether both are the same pool at different times; otherwise one was created under the id of a removed one."""
         return (self.floor, self.label) == (other.floor, other.label)
 
     def idle_from(self, retention: Slot) -> Slot | None:
@@ -258,8 +257,7 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
         return MAX_SLOT if self.deadline is None else self.deadline
 
     def same_life(self, other: StoredHold) -> bool:
-        """Return whether both are the same hold at different times; otherwise one was placed under the id of a retired
-        one."""
+        """Return whether both are the same hold at different times; otherwise one was placed under the id of a retired one."""
         return not (_another_life(self, other) or (self.number is None and _granted_anew(self, other)))
 
 

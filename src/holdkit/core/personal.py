@@ -173,15 +173,13 @@ PERSONAL[Change] = (
 
 
 def _texts(struct: Struct, path: Path, see: See) -> dict[str, str]:
-    """Return what `see` makes of each personal field of a struct that has a value; `path` is the prefix of their
-    names."""
+    """Return what `see` makes of each personal field of a struct that has a value; `path` is the prefix of their names."""
     values = ((name, getattr(struct, name)) for name in PERSONAL[type(struct)])
     return {name: see(f"{path}{name}", value) for name, value in values if value is not None and value is not UNSET}
 
 
 def _legs(legs: tuple[HeldLeg, ...], path: Path, see: See) -> tuple[HeldLeg, ...]:
-    """Return the legs of a hold with what `see` makes of the pools of faces. (The pools above them are never those of a
-    face.)"""
+    """Return the legs of a hold with what `see` makes of the pools of faces. (The pools above them are never those of a face.)"""
     return tuple(
         structs.replace(leg, pool=see(f"{path}.{at}.pool", leg.pool)) if leg.pool.startswith("~") else leg
         for at, leg in enumerate(legs)

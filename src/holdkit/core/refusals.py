@@ -54,8 +54,7 @@ def _subject(view: View, command: AnyCommand) -> str:
 
 
 def _legs(view: View, command: AnyCommand, refusal: Refusal) -> tuple[AskedLeg, ...]:
-    """Return the requested amounts, by pool; and the shortfalls of the pools above these, or above those of the
-    hold."""
+    """Return the requested amounts, by pool; and the shortfalls of the pools above these, or of the hold's pools."""
     if command.names == "legs":
         legs = [_asked(view, command.tenant, leg) for leg in command.legs]
         asked = {leg.pool: leg for leg in legs}
@@ -75,8 +74,7 @@ def _asked(view: View, tenant: str, leg: Leg) -> AskedLeg:
 
 
 def _amounts(view: View, command: AnyCommand) -> Mapping[str, int]:
-    """Return the amounts that a command about a hold or a pool names: units of some pools, or the new total of a
-    pool."""
+    """Return the amounts that a command about a hold or a pool names: units of some pools, or the new total of a pool."""
     if isinstance(command, CreatePool | ResizePool):
         return {command.id: command.total}
     if isinstance(command, ReturnToPool):

@@ -16,9 +16,8 @@ class PastRetention(Struct, frozen=True, gc=False, array_like=True):
 
 
 def retired_until(limits: Limits, now: Slot) -> Slot:
-    """Return the slot by which retention counts at `now`: holds that changed last at it or before have retired, under the current
-    retention, or under an earlier one while that was in force. So the answer does not depend on whether a row was pruned before the
-    retention was raised."""
+    """Return the latest slot of a last change that has retired by `now`: under the current retention, or under an earlier one while it was
+    in force. So the answer does not depend on whether a row was pruned before the retention was raised."""
     return max([now - limits.retention, *(past.until - past.retention for past in limits.past)])
 
 

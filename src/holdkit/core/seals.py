@@ -120,8 +120,7 @@ def seal_of(row: Sequence[Any]) -> Seal:
 def seal_run(
     lane: int, entries: Sequence[tuple[int, Entry]], previous: Seal | None, generation: str, slot: Slot, salt: bytes
 ) -> Seal:
-    """Return the seal of these entries, which follow those of the seal before it. `salt` is at least 16 random
-    bytes."""
+    """Return the seal of these entries, which follow those of the seal before it. `salt` is at least 16 random bytes."""
     before = BEGINNING if previous is None else previous.digest
     seal = Seal(lane, entries[0][0], entries[-1][0], slot, generation, before, "", Salts(salt.hex()))
     return structs.replace(seal, digest=digest_of(seal, entries))
@@ -151,8 +150,7 @@ def _digest_of_entry(lane: int, seq: int, entry: Entry, salts: Salts) -> bytes:
 
 
 def _commitments(seq: int, values: Mapping[Path, str], salts: Salts) -> list[tuple[Path, str]]:
-    """Return the commitment of every field, in order of path. An erased value that is no stub has an empty one, which
-    was never sealed."""
+    """Return the commitment of every field, in order of path. An erased value that is no stub has an empty one, which was never sealed."""
     entry_salt, left, gone = _entry_salt(seq, salts), salts.fields.get(seq, {}), salts.erased.get(seq, {})
     found = []
     for path, value in sorted(values.items()):

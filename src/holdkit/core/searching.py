@@ -89,8 +89,7 @@ def ids_minted(query: ListHolds) -> IdRange | None:
 
 
 def spans(query: ListHolds) -> Iterator[int]:
-    """Yield the number of rows that a query looks at, step by step: few at first, because most queries are answered
-    there."""
+    """Yield the number of rows that a query looks at, step by step: few at first, because most queries are answered there."""
     span, left = query.limit + AT_ONCE, query.max_scanned
     while left > 0:
         yield min(span, left)
@@ -116,8 +115,7 @@ def joined(walks: Iterable[Walked], *, newest_first: bool) -> Walked:
 
 
 def reached(page: Page[StoredHold], end: str | None) -> Page[StoredHold]:
-    """Return the page of a walk and the place where the next one begins: behind its last hold if it is full, else behind the last row that
-    was looked at."""
+    """Return the page of a walk; the next one begins behind its last hold if it is full, else behind the last row that was read."""
     if page.more:
         page.reached = page[-1].id
     elif end is not None:
@@ -173,8 +171,7 @@ class ListLine(Query[Page[StoredHold]], frozen=True):
 
 
 def line_page(holds: Iterable[StoredHold | None], query: ListLine) -> Page[StoredHold]:
-    """Return the holds that wait, from those found in a line. (If a hold has pools in other lanes, more may be known of it than of the
-    line.)"""
+    """Return the found holds that wait. (If a hold has pools in other lanes, more may be known of it than of the line.)"""
     waiting = (hold for hold in holds if hold is not None and hold.state is WAITING)
     return page_of(waiting, hold_bytes, query.limit, query.max_bytes)
 

@@ -46,8 +46,7 @@ NOTHING_ON_POOL: Final = DueOnPool()
 
 
 def seen_pool(pool: Pool, due: DueOnPool, above: Sequence[tuple[Pool, DueOnPool]] = ()) -> Pool:
-    """Return a pool as readers see it, with due units counted as returned; `above` are the pools above it, in any
-    order."""
+    """Return a pool as readers see it, with due units counted as returned; `above` are the pools above it, in any order."""
     if due is NOTHING_ON_POOL and not above and not pool.waiting:
         return pool
     seen = structs.replace(pool, held=pool.held - due.units, waiting=pool.waiting - due.waiting)

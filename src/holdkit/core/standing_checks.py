@@ -88,8 +88,7 @@ def check_leave(command: LeaveLine, limits: Limits, faces: bool) -> None:
 
 
 def check_named(command: HoldCommand, _limits: Limits, faces: bool) -> None:
-    """Check the fields that several commands about a hold share; commands without a check of their own need no
-    other."""
+    """Check the fields that several commands about a hold share; commands without a check of their own need no other."""
     hold_id(command.id)
     if (force := getattr(command, "force", False)) is not False:
         forced(force, command.reason, command.verb)

@@ -78,8 +78,7 @@ def check(command: AnyCommand, limits: Limits, *, faces: bool | None = False) ->
 
 
 def combined(command: AnyCommand) -> bool:
-    """Return whether faces have made some of the legs. The others must not use reserved names, and there must be a
-    deadline."""
+    """Return whether faces have made some of the legs. The others must not use reserved names, and there must be a deadline."""
     legs: Any = command.legs if command.names == "legs" else ()
     if not isinstance(legs, tuple) or (len(legs) == 1 and type(legs[0]) is Leg) or FaceLeg not in map(type, legs):
         return False
@@ -180,8 +179,7 @@ def _check_face_leg(leg: FaceLeg, faces: bool) -> str | None:
 
 
 def _plain(leg: object) -> bool:
-    """Return whether a leg is a valid quantity of a valid pool, which is in no tree and not a face's, and nothing
-    else."""
+    """Return whether a leg is a valid quantity of a valid pool, which is in no tree and not a face's, and nothing else."""
     return (
         type(leg) is Leg
         and type(leg.pool) is str

@@ -121,8 +121,7 @@ def pool_id(value: object, field: str, *, faces: bool) -> str:
 
 @lru_cache(maxsize=4_096)
 def plain_id(name: str) -> bool:
-    """Return whether a text is the valid id of a pool that is in no tree and not a face's. Cached, because calls repeat the ids of
-    pools."""
+    """Return whether a text is the valid id of a pool in no tree and not a face's. Cached, because calls repeat ids."""
     return (
         0 < len(name) <= MAX_ID
         and name.isprintable()

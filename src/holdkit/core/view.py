@@ -236,8 +236,7 @@ class View:
         return bool(waiting) or pool in self._fresh
 
     def take_due(self, pool: Key, now: Slot) -> list[DueLeg]:
-        """Return candidates for return on a pool at `now`, each given out once, so that a batch never pays twice for a
-        backlog.
+        """Return candidates for return on a pool at `now`, each once, so that a batch never pays twice for a backlog.
 
         The caller must check whether each is still due: it may have ended or been extended in this batch.
         """

@@ -278,8 +278,7 @@ def _message(refusal: Refusal) -> str:
 
 
 def _called(pool: str) -> str:
-    """Return a pool's name in a message. A face makes its own pools (``~``): the caller knows only what they stand
-    for."""
+    """Return a pool's name in a message. A face makes its own pools (``~``): the caller knows only what they stand for."""
     return repr(leg_name(pool)) if pool[:1] == "~" else f"pool {pool!r}"
 
 

@@ -150,8 +150,7 @@ def _verify_files(
 
 
 def archived_entries(engine: Engine, directory: str | os.PathLike[str]) -> ArchivedEntries:
-    """Return the reader that an export uses in place of the baseline: the entries of the files, as an erasure leaves
-    them."""
+    """Return the reader that an export uses in place of the baseline: the entries of the files, as an erasure leaves them."""
     files = ArchiveDirectory(directory)
     files.files()  # raises if there is no such directory
     return ArchiveCheck(engine, files).rows
@@ -242,8 +241,7 @@ class _Run:
         return iter(left)
 
     def _compared(self, lane: ArchivableLane, file: ArchiveFile) -> KnownFile | None:
-        """Compare a file whose entries are all still in the journal with them. Return what to store about it; None if it cannot be
-        used."""
+        """Compare a file whose entries are all still in the journal with them. Return what to store about it; None if it cannot be used."""
         step: list[JournalRow] = []
         must_stay = False
 

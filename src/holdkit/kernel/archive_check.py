@@ -169,8 +169,7 @@ class ArchiveCheck:
         return Content(KnownFile(file.last, file.size, sha256, str(self._directory.path)), seals)
 
     def wrong_seal(self, file: ArchiveFile, upto: int, copies: Mapping[int, Seal]) -> str | None:
-        """Return what is wrong with the seals of a file: each sealed run that ends in it, up to a number, must be followed by its stored
-        seal."""
+        """Return what is wrong with the seals of a file: each sealed run that ends in it, up to a number, must be followed by its seal."""
         store = self._engine.capabilities.seals
         assert store is not None, "engines that archive have seals"
         stored = store.read_seals(file.lane, max(0, file.first - RUN), MOST_SEALS)

@@ -85,8 +85,7 @@ def actor_text(actor: Actor | str | None) -> str | None:
 
 
 def correlation_text(value: Any) -> Any:
-    """Return a correlation id in its text form. What is neither text nor a UUID is passed on, for validation to
-    refuse."""
+    """Return a correlation id in its text form. What is neither text nor a UUID is passed on, for validation to refuse."""
     return str(value) if isinstance(value, UUID) else value
 
 

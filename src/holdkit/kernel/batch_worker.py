@@ -217,8 +217,7 @@ class BatchWorker:
         self._batches.put(lambda: self._run(batch, failed))
 
     def _check_begun(self, task: asyncio.Task[None], batch: list[TaskCall]) -> None:
-        """Queue the batch of a task again if the task was cancelled before its first step: it has done nothing with
-        it."""
+        """Queue the batch of a task again if the task was cancelled before its first step: it has done nothing with it."""
         if task.cancelled() and self._batch is batch:
             self._settle(batch, False)
 
@@ -321,8 +320,7 @@ def give_up(batch: Sequence[TaskCall], error: BaseException) -> None:
 
 
 def _work(batches: SimpleQueue[Callable[[], None] | None]) -> None:
-    """Run the jobs of the queue on the worker thread. It knows this queue and nothing else, so that a kernel that is no longer used can be
-    collected."""
+    """Run the worker thread's jobs. It knows this queue and nothing else, so that a kernel that is no longer used can be collected."""
     while (run := batches.get()) is not None:
         with suppress(
             BaseException

@@ -319,8 +319,8 @@ ADMINISTRATION: Final = frozenset({"~key", "~tenant", "~webhook"})
 
 
 def visible(entries: Iterable[JournalEntry], include_reserved: bool) -> Iterator[JournalEntry]:
-    """Yield entries without our own bookkeeping; if requested, with those about keys, tenants and webhooks, but without the content of
-    these records."""
+    """Yield entries without our own bookkeeping; if requested, with those about keys, tenants and webhooks, but without these records'
+    content."""
     for entry in entries:
         record = entry.raw.entry.record
         if not is_own(entry):
@@ -330,7 +330,6 @@ def visible(entries: Iterable[JournalEntry], include_reserved: bool) -> Iterator
 
 
 def is_own(entry: JournalEntry) -> bool:
-    """Return whether an entry is our own bookkeeping. A follower that was shown the move of its own cursor would move
-    it again, for ever."""
+    """Return whether an entry is our own bookkeeping. A follower that got its own cursor's moves would move it for ever."""
     record = entry.raw.entry.record if entry.action in (Action.RECORD_PUT, Action.JOURNAL_BASELINE) else None
     return entry.subject == FLOOR_ID or (record is not None and record.kind.startswith("~"))

@@ -57,8 +57,7 @@ class JournalArchive:
                         yield row
 
     def _lane(self, lane: int, positions: Positions, upto: int | None = None) -> Iterator[JournalRow]:
-        """Yield a lane's entries behind a cursor. A cursor that stands in a baseline has not read the entries for which the baseline
-        stands."""
+        """Yield a lane's entries behind a cursor. A cursor in a baseline has not read the entries for which the baseline stands."""
         seq, seen = positions.get(lane, (0, ""))
         for row in self._directory.rows(lane, max(0, seq - 1), upto):
             if row.seq > seq:

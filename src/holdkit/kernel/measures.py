@@ -144,8 +144,7 @@ def pool_queries(allowed: Sequence[AllowedPools]) -> list[Query[Any]]:
 
 
 def read_pool_measures(executor: Executor | AsyncExecutor, allowed: Sequence[AllowedPools]) -> list[Measure]:
-    """Read the gauges of the pools of an allow-list here and now, on this thread. Return no gauges if the read fails: the other metrics
-    still come."""
+    """Read the gauges of an allow-list's pools here and now, on this thread. A failed read leaves the other metrics intact."""
     if not allowed:
         return []
     try:

@@ -187,8 +187,7 @@ def prepared(
 
 
 def _prepared(command: AnyCommand, fields: dict[str, Any], tenant: str, op: str | None, index: int) -> AnyCommand:
-    """Prepare one command of a batch. A field that it leaves out is taken from the context; the tenant is never its own
-    choice."""
+    """Prepare one command of a batch. A field that it leaves out is taken from the context; the tenant is never its own choice."""
     given: object = command
     if not isinstance(given, Command):
         kinds = "PlaceHold, ConfirmHold, ReleaseHold, …"
@@ -256,8 +255,7 @@ def _in_slots(command: PlaceHold | JoinLine | ExtendHold) -> PlaceHold | JoinLin
 
 
 def _flat(legs: Any) -> Any:
-    """Return one tuple of all legs. Pass on anything that is not a leg, or no list of legs at all, for validation to
-    refuse."""
+    """Return one tuple of all legs. Pass on anything that is not a leg, or no list of legs at all, for validation to refuse."""
     if not isinstance(legs, list | tuple):
         return legs
     return tuple([leg for one in legs for leg in (one if isinstance(one, Legs) else (one,))])
@@ -277,8 +275,7 @@ def original_of(command: AnyCommand) -> AnyCommand | None:
 
 
 def op_within(key: str | None, index: int, own: str | None) -> str | None:
-    """Return the operation id of a command in a batch: its own, or else one made of the batch's key and the command's
-    index."""
+    """Return the operation id of a command in a batch: its own, or else one made of the batch's key and the command's index."""
     if key is None:
         return own
     prefix = f"{key}#"
@@ -294,8 +291,7 @@ def op_within(key: str | None, index: int, own: str | None) -> str | None:
 
 
 def guarded(commands: tuple[AnyCommand, ...], atomic: bool, key: str | None, checked: int | None = None) -> Group:
-    """Return prepared commands as a group, under a guard if the batch has a key; `checked` under this version of the
-    limits."""
+    """Return prepared commands as a group, under a guard if the batch has a key; `checked` under this version of the limits."""
     if key is None or not commands:
         return Group(commands, atomic, checked=checked)
     guard = Guard(commands[0].tenant, key, group_fingerprint(commands, atomic))

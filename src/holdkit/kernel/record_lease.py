@@ -144,8 +144,7 @@ class RecordLease:
         return row is None or _decode(row.body) != self._ours or seen != before
 
     async def keep(self) -> None:
-        """Renew the lease, which we must have had without interruption. Raise `LeaseLost` if not: then our last read
-        may be old."""
+        """Renew the lease, which we must have had without interruption. Raise `LeaseLost` if not: then our last read may be old."""
         if await self.acquire():
             raise LeaseLost(self._key[2])
 

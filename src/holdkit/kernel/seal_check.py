@@ -116,8 +116,7 @@ class _Check:
         return found
 
     def _changed(self, seal: Seal) -> Seal | None:
-        """Return the seal as it is now, if an erasure has changed it, or its entries have been archived, since it was
-        read."""
+        """Return the seal as it is now, if an erasure has changed it, or its entries have been archived, since it was read."""
         now = next(iter(self._store.read_seals(seal.lane, seal.first - 1, 1)), None)
         before, self._archived = self._archived, archived_through(self._engine)
         return now if now is not None and (now != seal or self._archived != before) else None

@@ -128,8 +128,7 @@ class Sealer:
         return archived_through(self._engine).get(lane, 0)
 
     def _next(self, lane: int, end: int, before: Seal | None, generation: str, *, all_now: bool) -> Seal | None:
-        """Return the next seal of a lane, if one is due. A chain begins behind the entries that were archived before it
-        was sealed."""
+        """Return the next seal of a lane, if one is due. A chain begins behind the entries that were archived before it was sealed."""
         done = self._archived(lane) if before is None else before.last
         if end <= done:
             return None

@@ -143,8 +143,7 @@ def _by_hold(engine: Askable, command: Placing, until: float, send: Callable[[],
 
 
 def _placed(engine: Askable, command: Placing, until: float) -> Receipt | None:
-    """Return the answer that was lost, rebuilt from the first entries of the hold; None if the journal does not have
-    them."""
+    """Return the answer that was lost, rebuilt from the first entries of the hold; None if the journal does not have them."""
     assert command.id is not None
     assert command.token is not None
     history = ReadHistory(command.tenant, command.id)

@@ -56,8 +56,7 @@ def limit_pool(view: View, command: LimitPool, now: Slot) -> Outcome:
 
 
 def reassign_hold(view: View, command: ReassignHold, now: Slot) -> Outcome:
-    """Move the units of a hold from its account's tallies to another account, or to none; the units themselves stay
-    where they are."""
+    """Move the units of a hold from its account's tallies to another account, or to none; the units themselves stay where they are."""
     hold = find_live(view, command.tenant, command.id, command.token, now, force=command.force)
     if isinstance(hold, Refusal):
         return hold

@@ -206,8 +206,7 @@ def left_to_offer(view: View) -> set[Key]:
 
 
 def served(view: View) -> tuple[StoredHold, ...]:
-    """Return the holds that waited until this batch, and wait no longer: because of an offer, or because they have
-    ended."""
+    """Return the holds that waited until this batch, and wait no longer: because of an offer, or because they have ended."""
     if not view.has_lines:
         return ()
     changes = [(entry.tenant, entry.subject, entry.change) for entry in view.entries if entry.change is not None]

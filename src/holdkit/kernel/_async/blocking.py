@@ -220,8 +220,7 @@ class AsyncBlockingCall:
             return hold_of(done, self._token, self._command.legs)
 
     async def _lost(self) -> Hold | None:
-        """Return None to take a new place, because the place or the offer has expired; leave the line if the call
-        cannot do that."""
+        """Return None to take a new place, because the place or the offer has expired; leave the line if the call cannot do that."""
         command = self._command
         if command.op is None and command.id is None and steady() < self._until:
             self._standing = None

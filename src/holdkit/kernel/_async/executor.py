@@ -171,8 +171,7 @@ class AsyncExecutor:
         return self.engine.stored.adopt(await self.read(FindRecord(LIMITS_KEY), durable=durable))
 
     async def limits_changed(self, error: InvalidRequest) -> bool:
-        """Return whether a command was refused by a limit that another process has changed since this one last read
-        it."""
+        """Return whether a command was refused by a limit that another process has changed since this one last read it."""
         known = self.limits.version
         return error.code in BY_LIMITS and (await self.stored_limits()).version != known
 
@@ -318,8 +317,7 @@ class AsyncExecutor:
         return self.line_watch.add(hold)
 
     async def trace_of(self, entry: JournalEntry) -> str | None:
-        """Return the trace context of the call that an entry tells of, if it was recorded, and this kernel is
-        traced."""
+        """Return the trace context of the call that an entry tells of, if it was recorded, and this kernel is traced."""
         del entry
         return None
 

@@ -55,8 +55,7 @@ class AsyncNamedFollower:
         return saved
 
     async def compare(self, saved: SavedCursor | None, begins: str, generation: str) -> None:
-        """Raise `CursorLost` if entries that were shown no longer exist. Where no shown cursor is remembered, report a
-        new generation."""
+        """Raise `CursorLost` if entries that were shown no longer exist. Where no shown cursor is remembered, report a new generation."""
         here = self._executor.shown.load((self._tenant, self._name))
         outside = None if self._store is None else await self._executor.run_blocking(self._store.load)
         if outside is not None:

@@ -133,8 +133,7 @@ class AsyncTracedExecutor(AsyncExecutor):
 
 
 def traced_listener(executor: AsyncExecutor, callback: Callable[[JournalEntry], Any]) -> Callable[[JournalEntry], Any]:
-    """Return a listener with a span around each call, linked to the call that the entry tells of, if that was
-    recorded."""
+    """Return a listener with a span around each call, linked to the call that the entry tells of, if that was recorded."""
 
     async def listen(entry: JournalEntry) -> None:
         trace = await executor.trace_of(entry)

@@ -169,8 +169,7 @@ class Executor:
         return self.engine.stored.adopt(self.read(FindRecord(LIMITS_KEY), durable=durable))
 
     def limits_changed(self, error: InvalidRequest) -> bool:
-        """Return whether a command was refused by a limit that another process has changed since this one last read
-        it."""
+        """Return whether a command was refused by a limit that another process has changed since this one last read it."""
         known = self.limits.version
         return error.code in BY_LIMITS and (self.stored_limits()).version != known
 
@@ -314,8 +313,7 @@ class Executor:
         return self.line_watch.add(hold)
 
     def trace_of(self, entry: JournalEntry) -> str | None:
-        """Return the trace context of the call that an entry tells of, if it was recorded, and this kernel is
-        traced."""
+        """Return the trace context of the call that an entry tells of, if it was recorded, and this kernel is traced."""
         del entry
         return None
 

@@ -196,8 +196,7 @@ class Follower:
                 committed.wait(count, poll)
 
     def _page_or_rest(self, count: int, poll: float) -> Page[JournalEntry]:
-        """Return the next page. If we were turned away, rest and return an empty page instead: the page is read
-        again."""
+        """Return the next page. If we were turned away, rest and return an empty page instead: the page is read again."""
         try:
             page = self.page(PAGE)
         except Overloaded as later:
@@ -228,8 +227,7 @@ class Follower:
                 raise another_entry(self._executor, lane, seq)
 
     def overdue(self) -> bool:
-        """Return whether we are at the end and the cursor saved under our name is so old that an archive run may soon pass it. None of the
-        entries behind it are ours."""
+        """Return whether we are at the end, and entries of others behind the old cursor saved under our name may be archived soon."""
         saved = None if self._named is None else self._named.saved
         return self.at_end and is_overdue(saved, self.cursor(), self._executor.now())
 

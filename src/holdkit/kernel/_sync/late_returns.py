@@ -24,8 +24,7 @@ MAX_EXPLAINED: Final = 10
 
 
 def explain_late_return(executor: Executor, command: AnyCommand, refusal: Refused) -> Refused:
-    """Return the refusal. If a hold was dropped before its units were returned, and the journal knows until when that was possible, add
-    that time."""
+    """Return the refusal; if the journal knows until when the dropped hold could return its units, add that time."""
     if not (isinstance(command, ReturnUnits) and isinstance(refusal, HoldRetired)):
         return refusal
     try:

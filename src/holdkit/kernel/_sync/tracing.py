@@ -133,8 +133,7 @@ class TracedExecutor(Executor):
 
 
 def traced_listener(executor: Executor, callback: Callable[[JournalEntry], Any]) -> Callable[[JournalEntry], Any]:
-    """Return a listener with a span around each call, linked to the call that the entry tells of, if that was
-    recorded."""
+    """Return a listener with a span around each call, linked to the call that the entry tells of, if that was recorded."""
 
     def listen(entry: JournalEntry) -> None:
         trace = executor.trace_of(entry)
