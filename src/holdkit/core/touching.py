@@ -26,8 +26,7 @@ TOO_LARGE: Final = "batch_too_large"
 
 
 def bound_touched(view: View, group: Group) -> list[Outcome] | None:
-    """Return None if the group may be decided now, no outcomes if it is put off, else one for each command, which says why none is
-    valid."""
+    """Return None if the group may be decided now, and no outcomes if it is put off; else say for each command why none is valid."""
     bound = view.limits.max_touched_legs
     tenant = group.commands[0].tenant if group.commands else ""
     if tenant in view.put_off:

@@ -248,8 +248,7 @@ def vacated(view: View, hold: StoredHold, now: Slot) -> Effect:
 
 
 def leave_line(view: View, command: LeaveLine, now: Slot) -> Outcome:
-    """Leave, unless units have been offered by then and not expired; from now on the operation that placed the hold is answered with the
-    refusal."""
+    """Leave, unless units have been offered and not expired; from now on a retry of the placing operation gets the refusal."""
     hold = find_hold(view, command.tenant, command.id, now)
     if isinstance(hold, Refusal):
         return hold
