@@ -1,15 +1,15 @@
-"""Erasure in archive files: what they tell of a person is found, and rewritten.
+"""Erase a person from archive files: find what they say of the person, and rewrite it.
 
-Theory of operation. Files and database cannot change in one moment. So a transaction that rewrites a hold, with its row in the baseline and
-those of its entries that are kept, also stores the text that its archived entries have from then on (`core.baseline.ENTRY`). Whoever
-compares files with the database (`verify`, `export`) reads these texts in place of those in the files, so that both agree at every
-moment. At the end each file is written anew with them, under its own name (temp, sync, rename, sync directory), with new checksums and
-with new salts in the seals behind the runs; only then are the stored texts removed. *Killed anywhere*, the same command finds the stored
-texts, and goes on. They contain nothing of what is erased.
+Theory of operation. Files and database cannot change in one moment. So a transaction that rewrites a hold, with its row in the baseline
+and those of its entries that are kept, also stores the text that its archived entries have from then on (`core.baseline.ENTRY`). `verify`
+and `export` compare files with the database; they read these texts in place of those in the files, so that both agree at every moment. At
+the end each file is written anew with them, under its own name (temp, sync, rename, sync directory), with new checksums and with new
+salts in the seals behind the runs; only then are the stored texts removed. *Killed anywhere*, the command finds the stored texts when it
+is run again, and continues. They contain nothing of what is erased.
 
-*Files that know more.* A database that was restored to before an erasure still has a baseline with what the files have lost. Nothing can be
-erased there: rows and files would never agree again. So whatever the baseline says of the person must be in the files
-(`check_baseline`), or nothing is changed.
+*Files that know more.* A database that was restored to before an erasure still has a baseline with what the files have lost. Nothing can
+be erased there: rows and files would never agree again. So the run changes nothing unless the files contain everything that the baseline
+says of the person (`check_baseline`).
 
 A file may go beyond the last archived entry, if an archive run was killed: what is rewritten in the journal is stored for it too, because
 the next run compares both. If its entries are others than those of the journal, it is of before a restore, and nothing is erased.
@@ -66,7 +66,7 @@ _whose: Final = msgspec.json.Decoder(Whose)
 
 
 class ErasableArchive:
-    """The files of one archive, as an erasure sees them. Nobody else writes there, or archives, meanwhile."""
+    """Read and rewrite the files of one archive for an erasure. The caller's lock keeps other writers and archive runs out."""
 
     def __init__(
         self,
@@ -135,7 +135,8 @@ class ErasableArchive:
             )
 
     def _digests(self, file: ArchiveFile) -> Iterator[str]:
-        """Of the entries that the journal has, and a file too: those behind the archived ones, as far as they follow one another."""
+        """Yield the digests of the entries behind the archived ones that both journal and file have; stop at the first gap in the
+        journal."""
         reached = max(file.first - 1, self.through(file.lane))
         while reached < file.last:
             before = reached
@@ -222,7 +223,7 @@ class ErasableArchive:
         return [self.now(row) for subject in dict.fromkeys(subjects) for row in self._about[subject]]
 
     def now(self, row: JournalRow) -> JournalRow:
-        """The same entry as it is now."""
+        """Return a row with its rewritten text, if it has one."""
         return JournalRow(row.seq, self.rewritten[row.lane].get(row.seq, row.text), row.lane)
 
     # Rewriting

@@ -8,9 +8,8 @@ A file has consecutive entries of one lane, and its name says which: ``lane-0003
 - the end (`ArchiveEnd`): how many entries there are, and the SHA-256 of all lines before it.
 
 A file gets its name only when it is whole and synced (`write_archive_file`), so a process that is killed leaves a file under a temporary
-name at most; the next writer removes it. A file is replaced in the same way: whoever reads meanwhile has the old one open. Reading
-checks everything, and raises `EngineError` with the file and the line. Whoever writes into a directory takes it first
-(`ArchiveDirectory.taken`).
+name at most; the next writer removes it. A file is replaced in the same way: a reader that has the old one open keeps reading it. Reading
+checks everything, and raises `EngineError` with the file and the line. A writer locks the directory first (`ArchiveDirectory.taken`).
 """
 
 from __future__ import annotations
@@ -286,7 +285,7 @@ class ArchiveDirectory:
         return sorted(file for file in named if lane is None or file.lane == lane)
 
     def lanes(self) -> list[int]:
-        """The lanes of which it has entries."""
+        """Return the numbers of the lanes that have files here, in order."""
         return sorted({file.lane for file in self.files()})
 
     def reading(self, lane: int, after: int = 0, upto: int | None = None) -> Iterator[tuple[ArchiveFile, int]]:
@@ -326,8 +325,8 @@ class ArchiveDirectory:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Create the directory if need be, and take it for this process alone: for whoever writes. Removes what a killed process
-        has left under a temporary name."""
+        """Create the directory if it is missing, lock it for a writer of this process, and remove the temporary files that a killed
+        process left. Raise `EngineError` if another process writes there."""
         import fcntl  # not on Windows, where everything else here works
 
         try:

@@ -1,7 +1,7 @@
 """The pace of an archive run: how many entries one transaction takes, and how long the run rests so that others can work.
 
-Theory of operation. A run takes from others two things that there is one of: the right to write (of an SQLite file),
-and the interpreter's lock, where it is a thread of the process that places holds. Of both it takes a little at a time, and a small share:
+Theory of operation. A run competes for two locks: the write lock of an SQLite file, and the interpreter's lock, where it is a thread of
+the process that places holds. It takes each for a short time, and for a small share of the time:
 
 *Little at a time.* An engine tells how long each transaction kept writers waiting (`blocked`). The next one takes as many entries as fit
 into `AIM`, or into twice the shortest transaction so far: where the disk needs longer than `AIM` to sync, writers are used to that. Work
@@ -57,8 +57,8 @@ class Pace:
         self._calls, self._called = calls, calls()
 
     def blocked(self, seconds: float, entries: int = 0, *, others: bool = False) -> None:
-        """A transaction of so many entries kept writers waiting for so long, and `others` have written since the one before (or will
-        have to wait). Rests."""
+        """Report that a transaction of `entries` entries kept writers waiting for `seconds`; `others` says that others wrote since the
+        last one, or will have to wait. Adapts the size of the next transaction, and rests."""
         if entries:
             self._adapt(seconds, entries)
         now = self._clock()

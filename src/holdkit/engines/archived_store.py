@@ -70,7 +70,7 @@ class ArchivedRows:
         return sorted(found, key=lambda row: (row.lane, row.seq))
 
     def entries_at(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
-        """The same entries as they are now."""
+        """Read these entries again: archived ones with their rewritten texts, the others from the journal."""
         left = [self._archive.now(row) for row in rows if row.seq <= self._archive.through(row.lane)]
         kept = [row for row in rows if row.seq > self._archive.through(row.lane)]
         return sorted([*left, *(self._rows.entries_at(kept) if kept else ())], key=lambda row: (row.lane, row.seq))
@@ -121,7 +121,8 @@ class ArchivedStore:
         return done
 
     def _divided(self, rows: Rows, done: Rewrites) -> Rewrites:
-        """The same, with what is archived apart."""
+        """Split the rewrites of archived entries from those of the journal: the former become texts for the files and rows of the
+        baseline."""
         archive = self._archive
         left = [one for one in done.entries if one[0].seq <= archive.through(one[0].lane)]
         kept = [one for one in done.entries if one[0].seq > archive.through(one[0].lane)]

@@ -51,7 +51,7 @@ class ArchivableLane(Struct, frozen=True):
 
 
 class Archiver(Protocol):
-    """One run of archiving. Nobody else archives, or changes the baseline, meanwhile."""
+    """One run of archiving. A lock keeps other runs, and other changes of the baseline, out until it ends."""
 
     pace: Pace
     """Says how many entries the next `drop` takes."""
@@ -84,14 +84,14 @@ class Archiving(Protocol):
     """Old entries can leave the journal."""
 
     def archiver(self) -> AbstractContextManager[Archiver]:
-        """Begin a run; `EngineError` if another one is under way. An erasure holds this lock too: entries that left for a file while
-        it searches would not be erased. And so does whoever stores the first seal of a lane: it covers what is in no file."""
+        """Begin a run; raise `EngineError` if another one is under way. An erasure takes this lock too, because it would miss entries
+        that left for a file while it searches; and so does the writer of a lane's first seal, which covers what is in no file."""
         ...
 
     def verify_with(
         self, archive: ArchivedEntries, progress: Progress | None = None
     ) -> Generator[Difference, None, None]:
-        """The same as `Engine.verify`, with the archived entries in place of the baseline, which is compared with them."""
+        """Verify as `Engine.verify` does, and compare the archived entries with the baseline instead of trusting it."""
         ...
 
 
@@ -103,7 +103,7 @@ class StoredRow(NamedTuple):
 
 
 class StoredBaseline(Protocol):
-    """A lane's baseline, for whoever is about to change it. Nobody else changes it meanwhile."""
+    """Read a lane's baseline before changing it. The caller holds the lock that keeps other changes out."""
 
     def load(self, keys: Sequence[RowKey]) -> Mapping[RowKey, StoredRow]:
         """Those of these rows that are there."""
@@ -202,7 +202,7 @@ def row_checksum(lane: int, key: RowKey, body: str) -> int:
 
 
 def archived_checksum(archived: ArchivedLane) -> int:
-    """Of what is known about an archived lane."""
+    """Return the checksum of what the database stores about an archived lane."""
     columns: Iterable[object] = (
         archived.lane, archived.through, archived.slot, archived.digest, archived.place, archived.edition
     )  # fmt: skip
@@ -210,7 +210,7 @@ def archived_checksum(archived: ArchivedLane) -> int:
 
 
 def moved_meanwhile(lane: int) -> EngineError:
-    """The error for a lane whose archive was moved by somebody else."""
+    """Return the error for a lane that another process archived meanwhile."""
     return EngineError(f"another process archives lane {lane}: nothing was done; wait until it ends, and run it again")
 
 

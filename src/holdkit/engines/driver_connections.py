@@ -28,7 +28,7 @@ def driver_connection(tx: object) -> Any:
 
 
 async def driver_connection_async(tx: object) -> Any:
-    """The same for async connections, in a task."""
+    """Return the driver's connection below an async connection or session. Call it in a task."""
     asked: Any = tx
     if _derives(tx, "sqlalchemy"):
         if _named(tx, *_ASYNC_SESSIONS):

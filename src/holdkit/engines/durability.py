@@ -80,7 +80,7 @@ def sync_file(descriptor: int) -> None:
 
 
 def sync_path(path: Path) -> None:
-    """The same for a file given by its path."""
+    """Sync a file to disk, given its path."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         sync_file(descriptor)

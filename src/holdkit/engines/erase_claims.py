@@ -1,12 +1,12 @@
-"""The pools of erased claims get other ids: the id of a claim's pool is a hash of its key, against which anybody could try keys.
+"""Give the pools of erased claims other ids: the id of a claim's pool is a hash of its key, against which a reader could try keys.
 
 Theory of operation. A pool's id is in every entry about it, in its row, its outstanding legs and the holds that have or had it. `verify`
 folds the entries by that id, so all of it is replaced in one transaction, pool by pool. The journal is searched before it; behind the locks
 only what was written since is searched. The transaction ends without a change, and is tried anew, if
 
 - another hold has come to the pool meanwhile, or the pool itself has come into being: it is not locked yet;
-- the claim is taken, and others do not know yet that taken claims are erased: that is stored first (`core.erased_names`);
-- nobody has the claim, and its pool is stored: it is removed first, with an entry, so that the key's next fence is above its last one;
+- the claim is taken, and others do not know yet that taken claims are erased: that is stored first (`core.erased_names`); - the claim is
+  free, and its pool is stored: it is removed first, with an entry, so that the key's next fence is above its last one;
 - the claim is taken, and an earlier life of the key has the id that it is to get: that one, which is over, gets a random id first.
 """
 

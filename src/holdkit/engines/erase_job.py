@@ -3,9 +3,9 @@ says what becomes of each row.
 
 Theory of operation. `verify` must find nothing to report at any moment, so what one transaction rewrites must be whole:
 
-1. *Holds.* The journal is searched for the text of the selected value, outside of transactions, and so are the rows. Each hold that
-   is found is rewritten as a whole: all of its entries, those about pools that its command has created, its row, and the rows of its
-   claims' pools as far as one of these entries is the last that changed the pool. Up to `HOLDS` holds go into one transaction; a hold is never divided.
+1. *Holds.* The journal is searched for the text of the selected value, outside of transactions, and so are the rows. Each hold that is
+   found is rewritten as a whole: all of its entries, those about pools that its command has created, its row, and the row of each of its
+   claims' pools that one of these entries was the last to change. Up to `HOLDS` holds go into one transaction; a hold is never divided.
 2. *Pools.* Entries about an erased claim's pool that belong to other holds, in ascending order; the pool's row goes with the
    last of them. The same pass finds entries that name a selected actor or entity without being a hold's, and holds that others have
    written meanwhile: these are rewritten as a whole. At the end the pools are locked, and with their rows go the entries that
@@ -19,8 +19,8 @@ An account is the key of tallies, whose sums run through its entries: all of an 
 is searched before it; behind the locks only what was written since is searched. If that names a pool that is not locked,
 the transaction ends without a change, and the next one locks that pool too.
 
-*Killed anywhere*, each transaction is done or not. The same command finds what is left: what is done no longer names the value.
-*Writers* go on between two transactions. What they write about the person behind the search is not found by this run.
+*Killed anywhere*, each transaction is done or not. Run again, the command finds the rest: what is done no longer names the value.
+*Writers* continue between two transactions. This run does not find what they write about the person after it has searched.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ class EraseJob:
             self._change([*dict.fromkeys(entry.subject for entry in named)])
 
     def _erase_attempts(self) -> None:
-        """Holds that had an erased key and were for nobody: with the claims that these had, in turn. New ones are not waited for."""
+        """Rewrite the holds that had an erased key and no account, with the claims that these had, in rounds. Does not wait for new ones.
+        """
         for _ in range(ROUNDS if self.erasure.gone() else 0):
             texts = texts_of_pools(self.erasure.gone())
             found = (_entry(row) for rows in self._find.entries(texts) for row in rows)
@@ -137,7 +138,7 @@ class EraseJob:
                 return
 
     def _change(self, holds: Sequence[str]) -> None:
-        """Rewrite these holds as a whole, so many at a time that a transaction stays short."""
+        """Rewrite holds as a whole, at most `HOLDS` per transaction, so that each transaction stays short."""
         for part in parts(holds, HOLDS):
             self._write(lambda rows, part=part: self._rewritten(rows, part))  # type: ignore[misc]
 
@@ -233,7 +234,7 @@ class EraseJob:
         return done[-1]
 
     def _rewritten_at(self, rows: Rows, found: Sequence[JournalRow]) -> Rewrites:
-        """These entries, as far as they are not about a hold that is rewritten as a whole."""
+        """Rewrite these entries, except those about a hold, which is rewritten as a whole."""
         journal = [(row, decode_entry(row.text)) for row in rows.entries_at(found)]
         entries = [(row, after) for row, entry in journal if (after := self.erasure.entry(entry)) is not entry]
         return Rewrites(entries, pools=self._last_changed(rows, [entry for _, entry in journal]))
@@ -263,7 +264,7 @@ class EraseJob:
         )
 
     def _learn_account(self, reached: dict[int, int]) -> set[str]:
-        """The pools that the account uses by what was written behind the search; its holds are learned."""
+        """Read what was written since the search, learn the account's holds in it, and return the pools that the account uses there."""
         erasure, pools = self.erasure, set[str]()
         texts = [text for name in self._values for text in texts_of(name)]
         before = [erasure.new.first_stub] if erasure.new.stored.accounts else []
@@ -284,7 +285,8 @@ class EraseJob:
     def _rewritten_account(
         self, rows: Rows, pools: Iterable[str], reached: dict[int, int], done: list[bool]
     ) -> Rewrites:
-        """All of an account, or nothing: if it has come to use a pool that is not locked. `done` is told which."""
+        """Rewrite everything of one account, or nothing if it has come to use a pool that is not locked. Appends to `done` whether it
+        rewrote."""
         erasure, tenant = self.erasure, self._tenant
         known = {*erasure.holds, *self._beside}
         rows.lock(tenant, sorted(pools), sorted(known))

@@ -32,7 +32,7 @@ PAGE: Final = 500
 
 
 class Erasing(Protocol):
-    """Somebody's data can be erased: rows and journal are rewritten in place."""
+    """An engine that can erase a person's data: it rewrites rows and journal in place."""
 
     @property
     def secret(self) -> bytes:
@@ -48,8 +48,8 @@ class Erasing(Protocol):
         archive: ErasableArchive | None = None,
     ) -> Erased:
         """Replace what the erasure says, in rows, journal, recorded answers and, if entries have left the journal, in the files of
-        `archive`, so that `verify` finds nothing at any moment. Killed anywhere, the same call does the rest. With `dry_run` only
-        count. An interrupted run goes on with the stub that it began with (`Erasure.stub` is set to it)."""
+        `archive`, so that `verify` finds nothing at any moment. Killed anywhere, the next call does the rest, with the stub that the
+        first one began with (it sets `Erasure.stub`). With `dry_run` only count."""
         ...
 
     def unfinished(self) -> bool:
@@ -113,7 +113,7 @@ class Rows(Protocol):
         ...
 
     def entries_at(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
-        """The same entries as they are now."""
+        """Read these entries again, as they are now."""
         ...
 
     def holds(self, tenant: str, ids: Sequence[str]) -> list[StoredHold]:
@@ -133,11 +133,11 @@ class Rows(Protocol):
         ...
 
     def baseline(self, lane: int, keys: Sequence[RowKey]) -> Mapping[RowKey, str]:
-        """Those of these rows of a lane's baseline that are there: the bodies. Nobody else changes them."""
+        """Return the bodies of those of these rows that a lane's baseline has. The caller's lock keeps them unchanged."""
         ...
 
     def records(self, keys: Sequence[RecordKey]) -> list[Record]:
-        """Those of these records that are stored; nobody changes them until the transaction ends."""
+        """Return those of these records that are stored, locked until the transaction ends."""
         ...
 
 
@@ -178,7 +178,7 @@ class Store(Protocol):
 
 
 class Search:
-    """Finds what names somebody, outside of transactions, and reports how far it is."""
+    """Find what names a person, outside of transactions, and report progress."""
 
     def __init__(self, store: Store, tenant: str, progress: Progress | None) -> None:
         self._store, self._tenant, self._progress = store, tenant, progress
@@ -263,7 +263,7 @@ def resealed(done: Rewrites, find: Callable[[JournalRow], Seal | None]) -> list[
 
 
 def with_totals(done: Rewrites, lanes: Iterable[ArchivedLane], stored: Callable[[int], StoredBaseline]) -> Rewrites:
-    """The same, with the totals of the baselines whose rows are replaced; `lanes` are those that are archived, as they are before."""
+    """Add the totals of the baselines whose rows are replaced. `lanes` are the archived lanes as they were before."""
     after = {one.lane: one for one in done.lanes}
     totals: list[tuple[int, RowKey, str]] = []
     for one in lanes:

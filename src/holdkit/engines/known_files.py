@@ -16,8 +16,8 @@ from .archive_files import ArchiveDirectory, ArchiveEnd, ArchiveFile
 def file_differences(
     file: ArchiveFile, known: Mapping[int, KnownFile], pending: Mapping[int, str], through: int
 ) -> Iterator[Difference]:
-    """What differs of a file, as far as that can be told without reading it. `known` has the files of its lane, `pending` the texts that
-    an erasure is still to write into them."""
+    """Yield the differences of a file that show without reading it. `known` has the files of its lane, `pending` the texts that an
+    erasure is still to write into them."""
     one = known.get(file.first)
     if one is None:
         if known and min(known) < file.first <= through:

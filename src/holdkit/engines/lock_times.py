@@ -13,8 +13,8 @@ BOUNDS: Final = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2
 
 
 class LockTimes(Struct, frozen=True):
-    """Seconds from lock to commit, of the transactions in which this process has locked and committed: while they last, nobody else
-    can change the same pools. A call in your own transaction (`tx=`) is not among them, because only you know when that ends; nor is a
+    """Seconds from lock to commit, of the transactions in which this process has locked and committed: meanwhile no other transaction can
+    change the same pools. A call in your own transaction (`tx=`) is not among them, because only you know when that ends; nor is a
     guarded batch on PostgreSQL, which locks and commits in one round trip, so that only the server could tell."""
 
     bounds: tuple[float, ...] = BOUNDS

@@ -73,10 +73,10 @@ class Applied(Struct, frozen=True, gc=False):
 class Engine(Protocol):
     """Stores the state and the journal. Thread-safe: any thread may call any method; the engine serialises writes itself.
 
-    `apply` is atomic, and durable when it returns. It raises `EngineError` or `Overloaded` if it certainly wrote nothing
-    (`BatchRejected` if one of several commands may be at fault), `OutcomeUnknown` if it cannot tell, and no other exception for a
-    failure of the machinery. Where `Applied.last_seq` is None, nobody can prove afterwards that nothing was written: there, any
-    exception that is raised while a commit is under way, an interrupt included, must become `OutcomeUnknown`.
+    `apply` is atomic, and durable when it returns. It raises `EngineError` or `Overloaded` if it certainly wrote nothing (`BatchRejected`
+    if one of several commands may be at fault), `OutcomeUnknown` if it cannot tell, and no other exception for a failure of the
+    machinery. Where `Applied.last_seq` is None, no later read can prove that nothing was written: there, any exception that is raised
+    while a commit is under way, an interrupt included, must become `OutcomeUnknown`.
     """
 
     url: str
@@ -93,13 +93,13 @@ class Engine(Protocol):
 
     @property
     def durability(self) -> Durability:
-        """What a done answer survives, as far as this process knows. Calls refresh it often enough that a change of the store's
-        settings is noticed soon."""
+        """Return what a done answer survives, from the settings that this process read last. Calls refresh them often enough that a
+        change is noticed soon."""
         ...
 
     @property
     def limits(self) -> Limits:
-        """The limits in force, as far as this process knows. Every transaction uses those that are stored at that moment."""
+        """Return the limits that this process read last. Every transaction uses those that are stored at its moment."""
         ...
 
     def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
@@ -113,14 +113,14 @@ class Engine(Protocol):
         ...
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
-        """The same inside the caller's own transaction, in a savepoint; `InvalidRequest` if `tx` cannot be used for it.
+        """Apply the groups inside the caller's own transaction, in a savepoint. Raise `InvalidRequest` if `tx` cannot be used for it.
 
         First locks the pools in `lock`, in the one order that all transactions use; passes over those that do not exist.
         """
         ...
 
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
-        """The same in a task, on its event loop; `tx` is an async connection if the driver has such."""
+        """Apply as `apply_in` does, in a task, on its event loop; `tx` is an async connection if the driver has such."""
         ...
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:
@@ -136,7 +136,7 @@ class Engine(Protocol):
         ...
 
     async def read_in_async(self, tx: Any, query: Query[T]) -> T:
-        """The same in a task."""
+        """Read as `read_in` does, in a task."""
         ...
 
     def listen(self, wake: Callable[[], None]) -> None:
@@ -145,8 +145,8 @@ class Engine(Protocol):
 
     def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         """Fold the whole journal and report every row that differs from it. Memory use is bounded whatever the journal's length;
-        temporary files take about as much disk as the journal. Whoever closes the generator, or raises from `progress`, ends it:
-        it releases its connection and its files then, in that thread."""
+        temporary files take about as much disk as the journal. Closing the generator, or raising from `progress`, ends it: it releases
+        its connection and its files then, in that thread."""
         ...
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class Mark(Protocol):
         ...
 
     async def check_async(self) -> None:
-        """The same in a task."""
+        """Check as `check` does, in a task."""
         ...
 
 
@@ -219,7 +219,7 @@ class Marking(Protocol):
         ...
 
     async def mark_in_async(self, tx: Any) -> Mark:
-        """The same in a task."""
+        """Mark as `mark_in` does, in a task."""
         ...
 
 
@@ -231,8 +231,8 @@ class GrowingBatches(Protocol):
     """A batch that waited for locks can take in more groups once it has them."""
 
     def apply_growing(self, groups: Sequence[Group], add_late: AddLate, *, until: float = inf) -> Applied:
-        """The same as `apply` with `wait_for_locks`. Calls `add_late` at most once, when it has its locks and before it reads the
-        clock; the groups that this returns are applied too, after the others, and answered in the same list."""
+        """Apply the groups, waiting for locks. Calls `add_late` at most once, when it has its locks and before it reads the clock;
+        applies the groups that this returns after the others, and answers them in the same list."""
         ...
 
 

@@ -21,7 +21,7 @@ class Meter:
         self._tell, self._total, self._done = tell, total, 0
 
     def over(self, steps: Iterator[T]) -> Iterator[T]:
-        """The same steps, counted."""
+        """Pass the steps on and count them."""
         tell = self._tell
         if tell is None:
             return steps
@@ -35,7 +35,7 @@ class Meter:
             yield step
 
     def watch(self, steps: Iterator[T]) -> Iterator[T]:
-        """The same steps, not counted; every so many of them the count so far is reported, so that a job can be ended here too."""
+        """Pass the steps on without counting them, and report the count so far at intervals, so that a job can be ended here too."""
         return steps if self._tell is None else self._watched(steps, self._tell)
 
     def _watched(self, steps: Iterator[T], tell: Progress) -> Iterator[T]:

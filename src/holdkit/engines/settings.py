@@ -16,8 +16,8 @@ from ..errors import EngineError
 
 
 class StoredLimits:
-    """The limits in force, as far as this process knows. A transaction that finds another version stored adopts it before it decides
-    anything, and so does a call that asks for the limits."""
+    """The limits that this process read last. A transaction that finds another version stored adopts it before it decides anything, and
+    so does a call that asks for the limits."""
 
     __slots__ = ("_lanes", "_secret", "created", "in_force")
 

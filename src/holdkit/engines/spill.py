@@ -34,7 +34,7 @@ class Spill:
         self._tables = 0
 
     def table(self, kind: Any, width: int) -> SpillTable[Any, Any]:
-        """A new table with rows of a kind that msgspec can encode; its keys are tuples of so many texts or whole numbers."""
+        """Create a table with rows of a kind that msgspec can encode; its keys are tuples of `width` texts or whole numbers."""
         self._tables += 1
         return SpillTable(self, f"t{self._tables}", kind, width)
 

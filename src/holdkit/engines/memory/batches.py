@@ -103,7 +103,7 @@ class Batches:
     # One transaction
 
     def _lines(self, groups: Sequence[Group], wanted: Needs, listed: SweepList, slot: Slot) -> LoadLine | None:
-        """How to load the lines of the pools that a batch touches; None if nobody waits anywhere, and nobody may begin to."""
+        """Return how to load the lines of the pools that a batch touches, or None if no hold waits or may begin to."""
         tables = self._tables
         if not tables.lines:
             return None

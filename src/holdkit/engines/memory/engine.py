@@ -55,7 +55,7 @@ class MemoryEngine(Batches):
         return Capabilities(lend=self, erasure=self, rollups=self._rollups)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
-        """Run `work` while nobody else writes. There is no SQL, so what it applies is done at once."""
+        """Run `work` while no other call writes. There is no SQL, so what it applies is done at once."""
         with self._exclusive(current()):
             self._check_open()
             return work(_OwnTransaction(self))
@@ -67,7 +67,6 @@ class MemoryEngine(Batches):
         raise InvalidRequest(f"the {name} engine has no transactions to join", field="tx", code="tx_unsupported")
 
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
-        """The same in a task."""
         return self.apply_in(tx, groups, lock)
 
     def read_in(self, tx: Any, query: Query[T]) -> T:  # noqa: ARG002  (the port's)
@@ -76,7 +75,6 @@ class MemoryEngine(Batches):
         raise AssertionError("unreachable")
 
     async def read_in_async(self, tx: Any, query: Query[T]) -> T:
-        """The same in a task."""
         return self.read_in(tx, query)
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:  # noqa: ARG002  (nothing else can be seen)
@@ -117,7 +115,7 @@ class MemoryEngine(Batches):
         progress: Progress | None = None,
         archive: ErasableArchive | None = None,
     ) -> Erased:
-        """Replace everything at once: nobody reads or writes meanwhile."""
+        """Replace everything at once, under the locks that keep readers and writers out."""
         assert archive is None, "nothing leaves this journal for an archive"
         with self._exclusive(current()), self._lock:
             self._check_open()

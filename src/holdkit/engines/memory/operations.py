@@ -50,11 +50,11 @@ class Ends(Struct):
         return bool(self.keys) and self.slots[0] <= until
 
     def first(self, count: int) -> Iterator[tuple[Slot, Key]]:
-        """So many from the front."""
+        """Yield the first `count` entries."""
         return islice(zip(self.slots, self.keys, strict=True), count)
 
     def drop(self, count: int) -> list[Key]:
-        """Take so many off the front, as far as there are any."""
+        """Remove up to `count` entries from the front and return their keys."""
         gone = self.keys[:count]
         del self.slots[:count], self.keys[:count]
         return gone
@@ -104,7 +104,7 @@ class Grant(Struct, frozen=True, gc=False):
 
 
 class Operations(Mapping[Key, Operation]):
-    """A table of the core's records, most of which are grants."""
+    """Store operations by key. Most are grants, which take less memory."""
 
     def __init__(self) -> None:
         self._rows: dict[Key, Grant | Operation] = {}

@@ -163,7 +163,7 @@ def _names(found: Iterable[str], query: ListEntities | ListAccounts) -> list[str
 
 
 def count_ahead(reader: Reader, query: CountAhead) -> int | None:
-    """Those who wait in front of a hold, as far as their time is not over."""
+    """Count the holds that wait in front of a hold and are not due."""
     hold = find_hold(reader, FindHold(query.key))
     if hold is None or hold.state is not State.WAITING:
         return None
@@ -175,7 +175,7 @@ def count_ahead(reader: Reader, query: CountAhead) -> int | None:
 
 
 def list_line(reader: Reader, query: ListLine) -> Page[StoredHold]:
-    """Who waits in a line, as far as their time is not over."""
+    """Return the holds that wait in a line and are not due."""
     line = reader.tables.lines.get(query.key, [])
     behind = line[bisect_right(line, query.after, key=itemgetter(0)) :]
     return line_page((reader.hold(reader.tables.holds[query.key[0], id]) for _, id in behind), query)
@@ -188,7 +188,7 @@ def next_deadline(reader: Reader, query: NextDeadline) -> Slot | None:
 
 
 def list_usage(reader: Reader, query: ListUsage) -> list[AccountUsage]:
-    """What an account uses, by pool, as far as it is not due."""
+    """Return what an account uses, by pool, without legs that are due."""
     tables, account = reader.tables, query.account
     pools = tables.accounts.get((query.tenant, account), [])
     found: list[AccountUsage] = []

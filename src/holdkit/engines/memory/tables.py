@@ -134,7 +134,7 @@ class Tables:
             self._put_legs(key, hold)
 
     def _put_new(self, key: Key, hold: StoredHold) -> None:
-        """The same for a hold that was not here, and has units on the pools of its legs only."""
+        """Store a hold that is new, and has units on the pools of its legs only."""
         deadline = hold.deadline
         self.holds[key] = hold
         self.held += 1
@@ -208,7 +208,7 @@ class Tables:
     # Lines and accounts
 
     def front(self, pool: Key, limit: int, most: int) -> FrontOfLine:
-        """So many from the front of a line, of those who ask for no more than `most`."""
+        """Return the first `limit` holds of a line that ask for at most `most` units."""
         found = list(islice(self.asking(pool, most), limit + 1))
         return FrontOfLine(found[:limit], len(found) > limit)
 
@@ -218,7 +218,7 @@ class Tables:
         return (hold for _, hold in self.lines.get(pool, ()) if legs[hold].waiting <= most)
 
     def waiting_pools(self, limit: int) -> list[Key]:
-        """Pools with units for somebody in their line, in order of id."""
+        """Return the pools whose units could serve their line, in order of id."""
         return list(islice(filter(self._feedable, sorted(self.lines)), limit))
 
     def _feedable(self, key: Key) -> bool:
@@ -278,14 +278,14 @@ class Tables:
         return [key for _, key in sorted(found)[:limit]]
 
     def forget_holds(self, count: int) -> list[Key]:
-        """Remove up to `count` ended holds of which nothing is consumed, oldest first; returns their keys."""
+        """Remove up to `count` ended holds without consumed units, oldest first, and return their keys."""
         gone = self.kept[Keeping.ENDED].drop(count)
         for key in gone:
             del self.holds[key]
         return gone
 
     def ended_until(self, slot: Slot) -> int:
-        """How many ended holds of which nothing is consumed had their last change up to `slot`."""
+        """Count the ended holds without consumed units that changed last at or before `slot`."""
         return self.kept[Keeping.ENDED].count(slot)
 
     @property

@@ -99,7 +99,7 @@ def check_baselines(at: At, query: CheckBaselines) -> list[Difference]:
 
 
 class SqliteBaseline:
-    """The baseline, for whoever is about to change it."""
+    """Read the baseline of an SQLite file before changing it."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver

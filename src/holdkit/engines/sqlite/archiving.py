@@ -1,10 +1,10 @@
 """Archiving of an SQLite file: entries leave the journal, and what they have led to becomes rows of the baseline.
 
 What a step needs is read and computed before its transaction, which only compares, writes and deletes: so writers wait for a short time,
-which the pace of the run bounds (`archive_pace`). Checkpoints are turns of their own, and more frequent than those of batches, so that each
-is short too. Whether others write meanwhile is seen on a connection that does nothing else: SQLite counts the commits of all others for it.
-Nobody else changes the baseline meanwhile: a lock on a file beside the database sees to that, and each transaction checks that `through`
-is what it was. The pages of deleted rows are used again for new ones; the file does not shrink.
+which the pace of the run bounds (`archive_pace`). Checkpoints are turns of their own, and more frequent than those of batches, so that
+each is short too. Whether others write meanwhile is seen on a connection that does nothing else: SQLite counts the commits of all others
+for it. A lock on a file beside the database keeps other changes of the baseline out, and each transaction checks that `through` is what
+it was. The pages of deleted rows are used again for new ones; the file does not shrink.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class _Transaction:
 
 @contextmanager
 def archiver(path: str, readers: Readers, writer: Writer) -> Iterator[SqliteArchiver]:
-    """A run, while the file beside the database is locked. (It stays there: whoever removed it could take away another's lock.)"""
+    """Lock the file beside the database and run. The file is never removed: removing it could take away another process's lock."""
     import fcntl  # as the engine itself: see FairWriteLock
 
     descriptor = os.open(f"{path}-archive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

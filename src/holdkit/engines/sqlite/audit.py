@@ -1,8 +1,8 @@
 """`verify` on SQLite: names every row that differs from what the journal says, or whose checksum is wrong.
 
-Writes nothing, and keeps little in memory: see `core.audit`. Entries of the journal never change, so most of the journal is read
-in pages, each in a transaction of its own; between them other connections can checkpoint the WAL. Only the entries written
-meanwhile, and the rows, are read in one snapshot. A row that cannot be decoded is named, and the audit goes on with the others.
+Writes nothing, and keeps little in memory: see `core.audit`. Entries of the journal never change, so most of the journal is read in
+pages, each in a transaction of its own; between them other connections can checkpoint the WAL. Only the entries written meanwhile, and
+the rows, are read in one snapshot. The audit names a row that it cannot decode, and continues with the others.
 """
 
 from __future__ import annotations

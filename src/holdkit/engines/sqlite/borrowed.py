@@ -2,8 +2,8 @@
 
 Everything, reads included, runs on the connection that the owner has for the calling thread. A call without `tx=` is a transaction there,
 begun and committed by this engine; with it, a savepoint in the owner's transaction. The tables must be there. Nothing is durable: that is
-what such a database is for. Whoever else uses the database at the same time may be told `Overloaded`, because a database that is shared in
-memory has no lock to wait for.
+what such a database is for. A call while another connection writes may raise `Overloaded`, because a database that is shared in memory
+has no lock to wait for.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ class BorrowedSqliteEngine:
                        unfed=ran.unfed, served=ran.served)  # fmt: skip
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:  # noqa: ARG002
-        """The same inside the owner's transaction, in a savepoint."""
+        """Apply the groups inside the owner's transaction, in a savepoint."""
         connection = self._theirs(tx)
         ran = self._run(connection, groups, may_offer=False)
         return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions, unfed=ran.unfed,
                        still_open=lambda: in_transaction(connection))  # fmt: skip
 
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
-        """The same: the connection belongs to its thread."""
+        """Run in the calling thread, to which the connection belongs."""
         return self.apply_in(tx, groups, lock)
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:  # noqa: ARG002  (nothing is)
@@ -93,11 +93,11 @@ class BorrowedSqliteEngine:
             return self._answer(connection, query)
 
     def read_in(self, tx: Any, query: Query[T]) -> T:
-        """The same inside the owner's transaction."""
+        """Read inside the owner's transaction."""
         return self._answer(self._theirs(tx), query)
 
     async def read_in_async(self, tx: Any, query: Query[T]) -> T:
-        """The same: the connection belongs to its thread."""
+        """Run in the calling thread, to which the connection belongs."""
         return self.read_in(tx, query)
 
     def mark_in(self, tx: Any) -> Mark:
@@ -105,7 +105,6 @@ class BorrowedSqliteEngine:
         return SavepointMark(self._theirs(tx), None)
 
     async def mark_in_async(self, tx: Any) -> Mark:
-        """The same."""
         return self.mark_in(tx)
 
     def lend(self, work: Callable[[Lent], T]) -> T:

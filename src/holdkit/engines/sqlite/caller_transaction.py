@@ -11,7 +11,7 @@ write. Then the call runs in a savepoint of its own:
   usable as before; a transaction that this call has begun is rolled back whole.
 
 Nothing here commits, closes, or changes a setting of the caller's connection. The fair write lock is not used: the caller decides how
-long the transaction takes, and whoever holds SQLite's write lock excludes our writer anyway, which waits for it.
+long the transaction takes, and SQLite's own write lock excludes our writer anyway, which waits for it.
 
 *Deadlocks.* A plain call of the same thread would wait for the caller's open transaction for ever. `OpenTransactions` remembers, per
 thread, the connections that have our rows in an open transaction, and such a call is refused at once.
@@ -231,5 +231,5 @@ class SavepointMark:
             raise transaction_ended() from error
 
     async def check_async(self) -> None:
-        """The same: the connection belongs to the loop's thread."""
+        """Run in the loop's thread, to which the connection belongs."""
         self.check()

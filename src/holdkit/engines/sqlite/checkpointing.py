@@ -1,8 +1,8 @@
 """Checkpoints: keep the WAL short without ever letting a checkpoint meet a commit.
 
-SQLite up to 3.51 can lose a commit that meets another connection's checkpoint just as the WAL is reset. So nobody
-checkpoints on its own (wal_autocheckpoint=0 everywhere); we do, passively, while a second connection of ours holds the
-write lock. Never blocks a reader, and never waits for one.
+SQLite up to 3.51 can lose a commit that meets another connection's checkpoint just as the WAL is reset. So no connection checkpoints on
+its own (wal_autocheckpoint=0 everywhere); we do, passively, while a second connection of ours holds the write lock. Never blocks a
+reader, and never waits for one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Checkpoints:
         self._looks = 0
 
     def due(self, pages: int | None = None) -> bool:
-        """Whether it is time, by what we wrote or (looked at now and then) by how much the file grew under others."""
+        """Return True when enough was written for a checkpoint: by our own count or, looked at now and then, by how much the file grew
+        through other writers."""
         if self.rows * self._pages_per_row >= (PAGES if pages is None else pages):
             return True
         self._looks += 1

@@ -30,7 +30,7 @@ def load() -> MappingProxyType[str, str]:
 
 @cache
 def load_together() -> MappingProxyType[str, tuple[tuple[int, str], ...]]:
-    """The statements that write one row of values, each for so many rows at a time."""
+    """Return the statements that write rows of values, each with its variants for the row counts in `TOGETHER`."""
     found = {}
     for name, text in load().items():
         head, values, row = text.rpartition("values ")

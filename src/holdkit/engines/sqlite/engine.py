@@ -125,7 +125,6 @@ class SqliteEngine:
 
     @property
     def limits(self) -> Limits:
-        """The limits in force, as far as this process knows."""
         return self.stored.in_force
 
     def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (no locks)
@@ -138,7 +137,7 @@ class SqliteEngine:
                        unfed=ran.unfed, served=ran.served)  # fmt: skip
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:  # noqa: ARG002
-        """The same inside the caller's own transaction, in a savepoint. (There is one lock, for all pools.)"""
+        """Apply the groups inside the caller's own transaction, in a savepoint. `lock` is ignored: one lock covers all pools."""
         self._check()
         self._writer.check_file()
         if self._writer.suspect:
@@ -160,7 +159,7 @@ class SqliteEngine:
                        still_open=lambda: in_transaction(connection))  # fmt: skip
 
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
-        """The same: an sqlite3 connection belongs to its thread, which is the loop's."""
+        """Run in the loop's thread, to which an sqlite3 connection belongs."""
         return self.apply_in(tx, groups, lock)
 
     def read_in(self, tx: Any, query: Query[T]) -> T:
@@ -178,7 +177,7 @@ class SqliteEngine:
             driver.cursor.close()
 
     async def read_in_async(self, tx: Any, query: Query[T]) -> T:
-        """The same: an sqlite3 connection belongs to its thread, which is the loop's."""
+        """Run in the loop's thread, to which an sqlite3 connection belongs."""
         return self.read_in(tx, query)
 
     def mark_in(self, tx: Any) -> Mark:
@@ -186,7 +185,7 @@ class SqliteEngine:
         return SavepointMark(check_connection(driver_connection(tx)), self._on_statement)
 
     async def mark_in_async(self, tx: Any) -> Mark:
-        """The same: an sqlite3 connection belongs to its thread, which is the loop's."""
+        """Run in the loop's thread, to which an sqlite3 connection belongs."""
         return self.mark_in(tx)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
@@ -228,7 +227,6 @@ class SqliteEngine:
     def verify_with(
         self, archive: ArchivedEntries, progress: Progress | None = None
     ) -> Generator[Difference, None, None]:
-        """The same, with the archived entries."""
         return self._verify(archive, progress)
 
     def _verify(self, archive: ArchivedEntries | None, progress: Progress | None) -> Generator[Difference, None, None]:
@@ -268,7 +266,7 @@ class SqliteEngine:
         return SqliteStore(self._writer, self._readers).any_remembered()
 
     def finish_erasure(self, erasure: Erasure) -> None:
-        """Write the file anew, so that nothing of it is left in free pages. Until that is done, the same command goes on."""
+        """Write the file anew, so that no free page keeps erased data. Killed before that, the command does it when it is run again."""
         self._check()
         self._writer.rebuild()
         SqliteStore(self._writer, self._readers).forget(erasure.id)

@@ -36,7 +36,7 @@ from .writing import Written, record_row
 
 
 class SqliteRows:
-    """The writer's open transaction, in which nobody else writes."""
+    """Read and rewrite rows in the writer's open transaction, which excludes all other writers."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -49,7 +49,6 @@ class SqliteRows:
         return [JournalRow(*row) for row in self._driver.ask("load_entries_about", (tenant, keys_json(subjects)))]
 
     def entries_at(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
-        """The same entries as they are now."""
         return [
             JournalRow(*row) for row in self._driver.ask("load_entries_at", (keys_json([row.seq for row in rows]),))
         ]
@@ -131,7 +130,7 @@ class SqliteStore:
         return begun
 
     def settle(self) -> None:
-        """Nothing to wait for: whoever writes has the whole file, and compares the limits after that."""
+        """Do nothing: a writer locks the whole file, and compares the limits after that."""
 
     def change(self, work: Callable[[Rows], Rewrites]) -> Rewrites:
         """One transaction."""

@@ -16,7 +16,7 @@ may take it. On a busy machine such a process waits for seconds. So those who wa
 The order is a courtesy: whatever is at the head of that file, the main lock alone decides who writes. Where the system has no locks of
 bytes that belong to an open file (other systems than Linux), those who wait have one lock instead of numbers, and may overtake.
 
-*News.* Whoever releases the main lock writes the time to its side file: other processes can be told of that by the system
+*News.* A writer that releases the main lock writes the time to its side file: the system can report that to other processes
 (`file_watch`), when what was written to the database is visible to them. The log of SQLite changes before that.
 
 *One thread.* Only one thread of a process uses the lock at a time: the writer's own lock sees to that.
@@ -81,7 +81,7 @@ class FairWriteLock:
         _all.add(self)
 
     def acquire(self, seconds: float) -> None:
-        """Become the only writer; `Overloaded` after so many seconds."""
+        """Become the only writer. Raise `Overloaded` after `seconds`."""
         with self._changed:
             if not self._blocked:
                 try:
@@ -129,8 +129,8 @@ class FairWriteLock:
                 self._close_files()
 
     def _at_once(self) -> bool:
-        """Try without waiting, unless somebody else waits. Without numbers, if only the main lock is taken, the next lock stays ours,
-        for the worker."""
+        """Try to take the locks without waiting, unless another process waits. Without numbers, a try that gets only the next lock keeps
+        it for the worker."""
         if IN_ORDER:
             return _held_by_others(self._next, FIRST, 0) is None and _try(self._main)
         if not _try(self._next) or not _try(self._main):
@@ -230,14 +230,14 @@ def _try(descriptor: int) -> bool:
 
 
 def _held_by_others(descriptor: int, start: int, length: int) -> int | None:
-    """The first of so many bytes (0: of all from there) that another process holds the number of; None: there is none."""
+    """Return the first of `length` bytes from `start` (0: all from there) that another process has locked, or None."""
     asked = _BYTES.pack(fcntl.F_RDLCK, os.SEEK_SET, start, length, 0)
     kind, _, first, _, _ = _BYTES.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))
     return None if kind == fcntl.F_UNLCK else first
 
 
 def _lock_byte(descriptor: int, byte: int, kind: int) -> None:
-    """Wait for a byte, and hold it: to itself (our number), or with others (that of somebody before us)."""
+    """Wait for the lock of a byte: exclusive for the number of this process, shared for a byte that an earlier process holds."""
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _BYTES.pack(kind, os.SEEK_SET, byte, 1, 0))
 
 

@@ -1,9 +1,9 @@
 """Watching files: tells this process that another one has written, which SQLite itself does not do.
 
-Theory of operation. Whoever releases the fair write lock writes to its side file, after the commit: that wakes followers. Whoever waits
-in line is woken by a channel instead, because with many processes in line each commit would wake all of them, and most for nothing. A
-channel is a small file in the folder `<database>-wake`, which is created by the first that listens on it, and written to by whoever
-notifies it. There are 256 at most, so none is ever removed.
+Theory of operation. A writer that releases the fair write lock writes to its side file, after the commit: that wakes followers. A channel
+wakes holds that wait in line, because with many processes in line each commit would wake all of them, and most for nothing. A channel is
+a small file in the folder `<database>-wake`. The first listener creates it; a notifier writes to it. There are 256 at most, so none is
+ever removed.
 
 On Linux the system reports writes (inotify); elsewhere, or if this user has as many watches as it may, a thread reads the files every
 `POLL` seconds. Either way a report is only a hint: what is woken reads the tables, and would look by itself sooner or later. A
@@ -36,7 +36,7 @@ _EVENT: Final = 16
 
 
 class FileWatch:
-    """Calls a function when somebody has written to a file."""
+    """Call a function when another process has written to a file."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -112,7 +112,7 @@ class FileChannels:
                 wake()
 
     def notify(self, channels: Iterable[str]) -> None:
-        """Write to the files of these channels. Where there is none, nobody has ever listened."""
+        """Write to the files of these channels. A channel without a file never had a listener."""
         for channel in channels:
             with suppress(OSError):
                 descriptor = os.open(self._folder / channel, os.O_WRONLY | os.O_CLOEXEC)
@@ -155,7 +155,7 @@ class _Inotify:
         return watch if watch >= 0 else None
 
     def wait(self, seconds: float) -> Iterable[int]:
-        """The numbers of the watches whose files were written to, when there are any, or after so many seconds."""
+        """Wait until watched files are written to, or for `seconds`, and return the numbers of their watches."""
         events = os.read(self._descriptor, _BUFFER) if self._poll.poll(seconds * 1_000) else b""
         return dict.fromkeys(unpack_from("i", events, at)[0] for at in range(0, len(events), _EVENT))
 

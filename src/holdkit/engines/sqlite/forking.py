@@ -5,8 +5,8 @@ connections. The system's locks belong to the process that took them: a child ha
 that it opens believes these locks to be its own, and takes none. Two things follow:
 
   - A child forked while its parent writes finds the file locked by a connection that will never release it.
-  - A child forked while its parent has a connection open, even an idle one, reads and writes without the lock that says that the file
-    is in use. Whoever closes the last connection that the system knows of removes the write-ahead log, and what the child commits
+  - A child forked while its parent has a connection open, even an idle one, reads and writes without the lock that says that the file is
+    in use. The process that closes the last connection that the system knows of removes the write-ahead log, and what the child commits
     afterwards is lost, although it was acknowledged.
 
 Therefore no connection of ours is open when the process forks. Before a fork every engine *pauses*: it waits until its transactions and
@@ -19,10 +19,10 @@ the file is open in the child. The child notes the descriptors of files that it 
 of them is open. It never closes an inherited connection of ours, not even when it exits: that would roll back, in memory that parent
 and child share, what the parent is writing.
 
-*Who waits for whom.* A thread enters the engine's `Activity` before it takes any of the engine's locks or connections. One that is inside
-may enter again during a pause, so nobody whom the fork waits for ever waits for the fork. No lock is held when the process forks, except
-by threads that it gave up waiting for; in the child nobody asks for these, because an engine that was opened before a fork refuses
-every call.
+*No deadlock.* A thread enters the engine's `Activity` before it takes any of the engine's locks or connections. A thread that is inside
+may enter again during a pause, so the fork never waits for a thread that waits for the fork. No lock is held when the process forks,
+except by threads that it gave up waiting for; the child never asks for these locks, because an engine that was opened before a fork
+refuses every call.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Activity:
             self.leave(thread)
 
     def pause(self, deadline: float) -> bool:
-        """Close every connection, and let nobody enter until `resume`. False if that cannot be done by then."""
+        """Close every connection, and let no thread enter until `resume`. Return False if that is not done by `deadline`."""
         with self._changed:
             if get_ident() in self._inside:
                 return False
@@ -119,7 +119,7 @@ class Activity:
         return ended
 
     def resume(self) -> None:
-        """Go on after the fork."""
+        """Let threads enter again after the fork."""
         with self._changed:
             self._paused = False
             self._changed.notify_all()

@@ -115,7 +115,7 @@ def _walks(at: At, query: ListHolds, span: int) -> Iterator[Walked]:
 
 
 def _walk(at: At, query: ListHolds, name: str, ids: IdRange, span: int) -> Walked:
-    """The next ids of one walk, so many of them."""
+    """Return the next `span` ids of one walk."""
     parameters = {
         "tenant": query.tenant, "lower": ids.lower, "upper": BEHIND_ALL_TEXT if ids.upper is None else ids.upper,
         "state": query.state and query.state.value, "entity": query.entity, "actor": query.actor,

@@ -105,8 +105,8 @@ PAGES = 1_024
 
 
 def copy(path: str, to: Path, progress: Callable[[int, int], None], *, at_rest: bool = False) -> None:
-    """The whole file, an application's own tables included, into a new one. Writers go on meanwhile, and are not in it. One
-    that is `at_rest`, as backups are, gets no files beside it."""
+    """Copy the whole file, an application's own tables included, into a new one, as it is at the beginning; writers continue meanwhile.
+    Reads a file that is `at_rest`, as backups are, without creating files beside it."""
     try:
         how = "immutable=1" if at_rest and not Path(f"{path}-wal").exists() else "mode=rw"
         source = sqlite3.connect(f"file:{quote(path)}?{how}", uri=True, isolation_level=None)
@@ -152,7 +152,8 @@ def _renewing() -> Script[None]:
 
 
 def vacate(path: str) -> None:
-    """Make sure that nobody has the file open, and that no write-ahead log of it is left for its successor."""
+    """Remove the write-ahead log, so that a successor of the file does not inherit it. Raise `EngineError` if a connection has the file
+    open."""
     connection = sqlite3.connect(path, timeout=0, isolation_level=None)
     try:
         connection.execute("pragma locking_mode = exclusive")

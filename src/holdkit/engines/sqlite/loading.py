@@ -200,8 +200,8 @@ def gather(
 def list_sweep(
     rows: Rows, limit: int, slot: Slot, limits: Limits, empty_pools: int, pressed: bool
 ) -> Script[SweepList]:
-    """The holds with due legs anywhere, as many as one transaction may return legs, the pools that may go, and those whose lines
-    could be fed."""
+    """Return the holds with due legs anywhere, up to the legs that one transaction may return, the pools that may go, and those whose
+    lines could be fed."""
     rested = MAX_SLOT if pressed else slot - limits.retention
     retiring, more_retiring = yield from list_retiring(rows, limit, slot, limits, pressed)
     holds, waiting, *lists = yield (
@@ -274,8 +274,8 @@ def load_pools(rows: Rows, keys: set[Key]) -> Script[None]:
 def load_due(rows: Rows, slot: Slot, limit: int) -> Script[None]:
     """Load the legs due by the latest slot of the loaded pools, and the holds behind them.
 
-    Of what is due by a pool's own time at most `limit` legs are loaded, for a backlog goes first; what only another
-    pool's later clock makes due cannot go first, so all of it is loaded.
+    Loads at most `limit` of the legs that are due by a pool's own time, because a backlog goes first. Loads all that only another pool's
+    later clock makes due, because these cannot go first.
     """
     horizon = slot
     for pool in rows.pools.values():

@@ -1,8 +1,8 @@
 """A transaction of our own, on a connection of its own, in which application code runs.
 
-The writer's locks are taken first, then SQLite's write lock, then `work` runs; so nobody else can change what it reads before it
-commits. The application can read and write through the connection, but cannot end the transaction. An exception of `work` rolls
-everything back. After a failed commit the writer looks for what was committed, and the outcome is unknown if it is not found.
+The writer's locks are taken first, then SQLite's write lock, then `work` runs; so what it reads cannot change before it commits. The
+application can read and write through the connection, but cannot end the transaction. An exception of `work` rolls everything back. After
+a failed commit the writer looks for what was committed, and the outcome is unknown if it is not found.
 """
 
 from __future__ import annotations

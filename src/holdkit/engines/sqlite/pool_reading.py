@@ -104,14 +104,14 @@ def next_deadline(at: At, query: NextDeadline) -> Slot | None:
 
 
 def count_waiting_before(at: At, hold: StoredHold, now: Slot, limit: int) -> int:
-    """How many wait in front of a hold that waits, as far as their time is not over."""
+    """Count the holds that wait in front of a waiting hold and are not due."""
     place = (hold.tenant, hold.legs[0].pool, hold.number, now, limit)
     ((count,),) = at.driver.ask("count_ahead", place)
     return int(count)
 
 
 def list_usage(at: At, query: ListUsage) -> list[AccountUsage]:
-    """What an account uses, by pool, as far as it is not due."""
+    """Return what an account uses, by pool, without legs that are due."""
     rows = chain.from_iterable(
         at.driver.each("read_usage", {"tenant": query.tenant, "account": query.account, "after": query.after,
                                       "lower": lower, "upper": upper or BEHIND_ALL_TEXT, "now": at.now})

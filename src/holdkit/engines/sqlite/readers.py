@@ -1,4 +1,4 @@
-"""Readers: the connections on which committed state is read, beside whoever writes."""
+"""Readers: the connections that read committed state while the writer writes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The transaction as a script: load, let the core decide, write back.
 
-A generator that yields statements and receives their rows, so that the same steps run on our connection and on a caller's. It begins
-and commits nothing, and holds no rule. If something must go first (more legs are due than one transaction may return, or a bounded table
-needs room), the run does only that and says so: whoever runs it commits and runs it again.
+A generator that yields statements and receives their rows, so that the same steps run on our connection and on a caller's. It begins and
+commits nothing, and holds no rule. If something must go first (more legs are due than one transaction may return, or a bounded table
+needs room), the run does only that and says so: its caller commits and runs it again.
 """
 
 from __future__ import annotations

@@ -60,6 +60,6 @@ def _nothing() -> Script[Written]:
 
 
 def _add(seal: Seal) -> Script[Written]:
-    """After a failed commit it is run again, which does no harm: nobody needs to find out whether it took place."""
+    """Store a seal. Run again after a failed commit, it does no harm, so no check is needed whether the commit took place."""
     yield (Statement("add_seal", seal_row(seal)),)
     return Written(1)

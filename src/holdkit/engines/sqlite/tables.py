@@ -1,4 +1,4 @@
-"""Our tables behind somebody else's connection: frameworks migrate them in their own migrations, and empty them between tests."""
+"""Our tables on the connection of a framework: frameworks migrate them in their own migrations, and empty them between tests."""
 
 from __future__ import annotations
 

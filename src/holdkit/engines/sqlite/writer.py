@@ -105,12 +105,12 @@ class Writer:
         return self._driver
 
     def tidy(self, *, opening: bool = False, pages: int | None = None) -> float:
-        """Checkpoint if it is due: for callers whose writes we do not see, and for those who want it earlier than at the usual length of
-        the WAL. Returns the seconds for which others could not write.
+        """Checkpoint if it is due: for callers whose writes we do not see, and, with `pages`, at a shorter WAL than usual. Return the
+        seconds for which others could not write.
 
-        On opening always, if there is a WAL: a process that died of a failed sync may have left frames that are only in the page
-        cache. The checkpoint copies them into the database file and syncs it. If the disk reports an error meanwhile, nobody can
-        tell what is on it: the file cannot be opened.
+        On opening always, if there is a WAL: a process that died of a failed sync may have left frames that are only in the page cache.
+        The checkpoint copies them into the database file and syncs it. If the disk reports an error meanwhile, its content is unknown:
+        the file cannot be opened.
         """
         if self.checkpoints.due(pages) or (opening and self.checkpoints.size()):
             try:
