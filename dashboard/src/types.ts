@@ -49,7 +49,7 @@ export interface CalendarPage {
   server_time: string;
 }
 
-/** One room in one night, or in one interval of time, of which something was held. */
+/** One room in one night, or in one interval of time, with units that were held. */
 export interface CellAnswer {
   /** its date; or the time at which it begins, in UTC */
   begins: string;
@@ -300,7 +300,7 @@ export interface EntryPage {
   server_time: string;
 }
 
-/** A job that erases somebody's data. */
+/** A job that erases a person's data. */
 export interface EraseJob {
   id: string;
   /** what it does, such as verify */
@@ -350,7 +350,7 @@ export interface ErasedAnswer {
   server_time: string;
 }
 
-/** Of which faces your tenant has anything. */
+/** Which faces of your tenant have stored anything. */
 export interface FacesAnswer {
   claims: boolean;
   items: boolean;
@@ -660,7 +660,7 @@ export interface Live {
   status: string;
 }
 
-/** Seconds from lock to commit, of the transactions in which this process has locked and committed: while they last, nobody else can change the same pools. A call in your own transaction (`tx=`) is not among them, because only you know when that ends; nor is a guarded batch on PostgreSQL, which locks and commits in one round trip, so that only the server could tell. */
+/** Seconds from lock to commit, of the transactions in which this process has locked and committed: meanwhile no other transaction can change the same pools. A call in your own transaction (`tx=`) is not among them, because only you know when that ends; nor is a guarded batch on PostgreSQL, which locks and commits in one round trip, so that only the server could tell. */
 export interface LockTimes {
   bounds: number[];
   /** Transactions that took so long at most, and longer than the bound before; the last number counts all the others. */

@@ -56,13 +56,13 @@ def say_next(next: str | None) -> None:
 
 
 def goes_on(found: Sequence[object], limit: int, last: str) -> None:
-    """Say where a list goes on that is as long as was asked for: after its last element."""
+    """Print how to continue a list that reached its limit: after its last element."""
     if len(found) == limit:
         click.echo(f"more may follow: continue with --after {shlex.quote(last)}", err=True)
 
 
 def placed_time(text: str) -> datetime | timedelta:
-    """A time, in UTC unless it names another zone; or an age, by the engine's clock, which is not known yet."""
+    """Parse a time, in UTC unless it names another zone; or an age, by the engine's clock, which is not known yet."""
     with suppress(ValueError):
         time = datetime.fromisoformat(text)
         return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
@@ -75,12 +75,12 @@ def placed_time(text: str) -> datetime | timedelta:
 
 
 def verbs(hk: Opened, force: bool) -> Any:
-    """The kernel, or what its operator calls."""
+    """Return the kernel, or what its operator calls."""
     return hk.admin if force else hk
 
 
 def row_of(hold: Hold) -> list[str]:
-    """A hold as a row of a table."""
+    """Return a hold as a row of a table."""
     legs = ", ".join(f"{leg.pool} × {leg.quantity}" for leg in hold.legs[:3]) + (", …" if len(hold.legs) > 3 else "")
     return [
         hold.id,
@@ -94,7 +94,7 @@ def row_of(hold: Hold) -> list[str]:
 
 
 def hold_document(hk: Opened, hold: Hold, *, secret: bool = False) -> HoldNow:
-    """A hold as a document; with `secret`, including its token."""
+    """Return a hold as a document; with `secret`, including its token."""
     document = hold_now(hold, hk._executor.clock(), str, secret=secret, with_tenant=is_local(hk))
     document.position = hold.position  # of a server: as it spells it for this key
     return document
@@ -118,7 +118,7 @@ def print_ticket(hk: Opened, hold: Hold, in_json: bool) -> int:
 
 
 def pool_row(pool: Pool) -> list[str]:
-    """A pool as a row of a table."""
+    """Return a pool as a row of a table."""
     flags = ((f"{pool.waiting} waiting", pool.waiting), ("over", pool.over), ("archived", pool.archived))
     shown = ", ".join(word for word, applies in flags if applies)
     return [pool.id, str(pool.total), str(pool.held), str(pool.consumed), str(pool.available), shown]
@@ -131,17 +131,17 @@ def print_pool(hk: Opened, pool: Pool, in_json: bool) -> int:
 
 
 def ticket_from(hold: str) -> str:
-    """The ticket or id; - reads it from stdin, so that it does not appear in the list of processes."""
+    """Return the ticket or id; - reads it from stdin, so that it does not appear in the list of processes."""
     return sys.stdin.readline().strip() if hold == "-" else hold
 
 
 def hold_named(hold: str, token: str | None) -> Any:
-    """The hold that a command ends: its ticket, or its id with --token."""
+    """Return the hold that a command ends: its ticket, or its id with --token."""
     return present(ticket_from(hold), token)
 
 
 def requested_legs(pool: str | None, units: int | None, legs: list[tuple[str, int]]) -> tuple[What, int | None]:
-    """What to hold: one pool and a quantity, or legs."""
+    """Return what to hold: one pool and a quantity, or legs."""
     if pool is not None and not legs:
         return pool, 1 if units is None else units
     if pool is not None or units is not None:
@@ -152,7 +152,7 @@ def requested_legs(pool: str | None, units: int | None, legs: list[tuple[str, in
 
 
 def amounts(units: int | None, legs: list[tuple[str, int]]) -> Amounts:
-    """The quantities to act on, from --units or --leg."""
+    """Return the quantities to act on, from --units or --leg."""
     if legs and units is not None:
         raise click.UsageError("give either --units or --leg POOL UNITS, not both")
     if len({pool for pool, _ in legs}) != len(legs):
@@ -161,12 +161,12 @@ def amounts(units: int | None, legs: list[tuple[str, int]]) -> Amounts:
 
 
 def seconds(text: str | None) -> str | float | None:
-    """An interval from the command line, if it was given; a plain number means seconds."""
+    """Parse an interval from the command line, if it was given; a plain number means seconds."""
     return None if text is None else interval(text)
 
 
 def interval(text: str) -> str | float:
-    """An interval from the command line."""
+    """Parse an interval from the command line."""
     try:
         return float(text)
     except ValueError:
@@ -174,7 +174,7 @@ def interval(text: str) -> str | float:
 
 
 def json_object(text: str | None) -> dict[str, Any] | None:
-    """A JSON object from the command line."""
+    """Parse a JSON object from the command line."""
     if text is None:
         return None
     try:

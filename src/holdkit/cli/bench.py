@@ -102,7 +102,7 @@ def _work(hk: Kernel, leg: Leg, stop: threading.Event, own: Timings) -> None:
 
 
 def summary(found: Timings, took: float, hk: Kernel, pool: str, threads: int) -> BenchDocument:
-    """The result as a document."""
+    """Return the result as a document."""
     ordered: list[Any] = sorted(found.seconds) or [0.0]
     return BenchDocument(
         url=hk.url,

@@ -299,7 +299,7 @@ def _allowances(text: str) -> tuple[str, list[AllowanceBody]]:
 
 
 def _amounts(given: tuple[str, ...]) -> Spent:
-    """A single amount, or amounts by budget."""
+    """Return a single amount, or amounts by budget."""
     if len(given) == 1 and given[0].isdecimal():
         return int(given[0])
     found: dict[str, int] = {}

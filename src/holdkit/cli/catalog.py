@@ -190,7 +190,7 @@ def _counts(total: int, held: int, consumed: int, available: int, closes: dateti
 
 
 def _goes_on(reached: str | None) -> int:
-    """Say where a longer list goes on."""
+    """Print how to continue a longer list."""
     if reached is not None:
         click.echo(f"there is more: continue with --after {shlex.quote(reached)}", err=True)
     return OK

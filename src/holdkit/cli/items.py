@@ -249,7 +249,7 @@ def remove_seats(
 
 
 def _named(ids: Sequence[str]) -> list[str]:
-    """The ids given; - stands for those on stdin, one per line."""
+    """Return the ids given; - stands for those on stdin, one per line."""
     named: list[str] = []
     for one in ids:
         named += [line.rstrip("\n") for line in sys.stdin if line.strip()] if one == "-" else [one]

@@ -112,12 +112,12 @@ def tail(url: str | None, tenant: str, in_json: bool, lines: int, follow: bool) 
 
 
 def last_entries(hk: Opened, count: int) -> list[JournalEntry]:
-    """The last `count` entries of this tenant, in order."""
+    """Return the last `count` entries of this tenant, in order."""
     return _entries_back(hk, count) if isinstance(hk, Kernel) else _entries_before(hk, count)
 
 
 def _entries_back(hk: Kernel, count: int) -> list[JournalEntry]:
-    """Reads further back until there are enough, or the beginning is reached."""
+    """Read further back until there are enough entries, or the beginning is reached."""
     back = count
     while count:
         start = hk.journal.cursor(back=back)
@@ -129,7 +129,7 @@ def _entries_back(hk: Kernel, count: int) -> list[JournalEntry]:
 
 
 def _entries_before(hk: RemoteKernel, count: int) -> list[JournalEntry]:
-    """Pages from the end: only the server can read its cursors."""
+    """Page from the end: only the server can read its cursors."""
     found: list[JournalEntry] = []
     before: str | None = None
     while len(found) < count:
@@ -167,7 +167,7 @@ def history(
 
 
 def _is_hold(subject: str) -> bool:
-    """Whether a text is a ticket or the id of a hold; any other text is the id of a pool."""
+    """Return whether a text is a ticket or the id of a hold; any other text is the id of a pool."""
     try:
         check_hold_id(reference(subject, None)[0])
     except InvalidRequest:
@@ -176,7 +176,7 @@ def _is_hold(subject: str) -> bool:
 
 
 def document_of(entry: JournalEntry) -> EntryAnswer:
-    """An entry as a document. One of a database names its tenant."""
+    """Return an entry as a document. One of a database names its tenant."""
     if isinstance(entry.raw, SentEntry):
         return entry.raw.document
     return entry_answer(entry, str, entry.cursor, with_tenant=True)
@@ -191,7 +191,7 @@ def _print(entries: Iterable[JournalEntry], in_json: bool) -> None:
 
 
 def _print_some(entries: list[JournalEntry], limit: int, in_json: bool) -> int:
-    """Print entries, and how to continue if there are as many as `limit`."""
+    """Print entries, and how to continue if they reach `limit`."""
     _print(entries, in_json)
     if len(entries) == limit:
         click.echo(f"more entries may follow: continue with --after {entries[-1].cursor}", err=True)
@@ -199,7 +199,7 @@ def _print_some(entries: list[JournalEntry], limit: int, in_json: bool) -> int:
 
 
 def entry_line(entry: JournalEntry) -> str:
-    """An entry as one line of text."""
+    """Return an entry as one line of text."""
     slot = entry.raw.slot
     parts = [
         f"{entry.position.removeprefix('0.'):>8}", text_of(slot) if is_in_calendar(slot) else str(slot),

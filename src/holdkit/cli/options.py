@@ -42,13 +42,13 @@ def _keep_key(context: click.Context, _: click.Parameter, value: str | None) -> 
 
 
 def schema_given() -> str | None:
-    """The value of --schema or HOLDKIT_SCHEMA."""
+    """Return the value of --schema or HOLDKIT_SCHEMA."""
     given: str | None = click.get_current_context().meta.get(_SCHEMA)
     return given
 
 
 def key_given() -> str | None:
-    """The value of --key or HOLDKIT_KEY."""
+    """Return the value of --key or HOLDKIT_KEY."""
     given: str | None = click.get_current_context().meta.get(_KEY)
     return given or None
 
@@ -115,7 +115,7 @@ def call_options(function: Any) -> Any:
 
 
 def call_of(given: dict[str, Any]) -> Call:
-    """The options of `call_options`, as arguments of a kernel call."""
+    """Return the options of `call_options`, as arguments of a kernel call."""
     return Call(op=given["op"], actor=given["actor"], reason=given["reason"], correlation_id=given["correlation_id"])
 
 
@@ -126,13 +126,13 @@ class ForcedCall(CallWithoutReason):
 
 
 def forced_call(given: dict[str, Any]) -> ForcedCall:
-    """The options of `call_options`, as arguments of a call that acts without the token, or passes a limit: it needs a reason."""
+    """Return the options of `call_options`, as arguments of a call that acts without the token, or passes a limit: it needs a reason."""
     reason: str = given["reason"]  # None is refused
     return ForcedCall(op=given["op"], actor=given["actor"], reason=reason, correlation_id=given["correlation_id"])
 
 
 def chosen_url(url: str | None, target: str | None = None) -> str:
-    """The URL from the argument, otherwise from the option; with the schema, if one was given."""
+    """Return the URL from the argument, otherwise from the option; with the schema, if one was given."""
     given = url if target is None else target
     if not given:
         raise click.UsageError("no database given: use --url URL, or set HOLDKIT_URL")
@@ -141,7 +141,7 @@ def chosen_url(url: str | None, target: str | None = None) -> str:
 
 
 def file_of(url: str) -> Path | None:
-    """The file of a URL, if it names one."""
+    """Return the file of a URL, if it names one."""
     scheme, _, rest = url.partition(":///")
     return Path(unquote(rest)) if scheme == "sqlite" and rest else None
 
@@ -158,12 +158,12 @@ def must_exist(url: str) -> None:
 
 
 def is_server(url: str) -> bool:
-    """Whether a URL is the address of a server."""
+    """Return whether a URL is the address of a server."""
     return url.startswith(("http://", "https://"))
 
 
 def database_url(url: str | None, target: str | None = None) -> str:
-    """The URL of a database, for what is done where the data is."""
+    """Return the URL of a database, for what is done where the data is."""
     given = chosen_url(url, target)
     if is_server(given):
         name = click.get_current_context().command_path
@@ -181,12 +181,12 @@ def without_password(url: str) -> str:
 
 
 def time_of(hk: Opened) -> Time:
-    """The engine's time, for the `server_time` of a document."""
+    """Return the engine's time, for the `server_time` of a document."""
     return at(hk._executor.clock())
 
 
 def is_local(hk: Opened) -> bool:
-    """Whether it is a database. Documents then name the tenant; a server knows it by the API key."""
+    """Return whether it is a database. Documents then name the tenant; a server knows it by the API key."""
     return isinstance(hk, Kernel)
 
 
@@ -224,7 +224,7 @@ def open_database(url: str | None, target: str | None = None, *, create: bool = 
 
 
 def _open_client(url: str, tenant: str) -> RemoteKernel:
-    """The client of a server, with the key of --key or HOLDKIT_KEY."""
+    """Return the client of a server, with the key of --key or HOLDKIT_KEY."""
     if find_spec("httpx") is None:
         raise EngineError("a server is called with httpx: pip install 'holdkit[cli,client]'")
     if tenant:

@@ -83,7 +83,7 @@ def _styled_table(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
 
 
 def exit_code(error: HoldkitError) -> int:
-    """The exit code for an error."""
+    """Return the exit code for an error."""
     if isinstance(error, Refused):
         return REFUSED
     if isinstance(error, InvalidRequest):
@@ -94,7 +94,7 @@ def exit_code(error: HoldkitError) -> int:
 
 
 def error_document(error: HoldkitError, message: str | None = None) -> ErrorDocument:
-    """An error as a JSON document, with its own message or another."""
+    """Return an error as a JSON document, with its own message or another."""
     kinds = {REFUSED: "refused", USAGE: "invalid", UNKNOWN: "unknown", OVERLOADED: "overloaded", FAILED: "failed"}
     code = exit_code(error)
     return ErrorDocument(
@@ -156,13 +156,13 @@ _PROGRESS = "holdkit.progress"
 
 
 def progress_made() -> tuple[int, int]:
-    """How far the command has come: the work done, and the total; 0 if it has not told yet."""
+    """Return how far the command has come: the work done, and the total; 0 if it has not told yet."""
     made: tuple[int, int] = click.get_current_context().meta.get(_PROGRESS, (0, 0))
     return made
 
 
 def at_end() -> bool:
-    """Whether the command has told that all of its work is done: what it does then, it may have done."""
+    """Return whether the command has told that all of its work is done: what it does then, it may have done."""
     done, total = progress_made()
     return done >= total > 0
 
@@ -202,11 +202,11 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def tell(_done: int, _total: int) -> None:
-    """There is no terminal to show progress on."""
+    """Do nothing: there is no terminal to show progress on."""
 
 
 def clock_time(when: Slot | datetime | None, now: Slot | None = None) -> str:
-    """A time as readable text, without the date if it is on the same day as `now`, the engine's time."""
+    """Return a time as readable text, without the date if it is on the same day as `now`, the engine's time."""
     slot: Slot | None = moment(when)
     if slot is None or not is_in_calendar(slot):
         return "-" if slot is None else str(slot)

@@ -1,5 +1,5 @@
-"""Commands that only call a method of the kernel and print what it returns. What is written by hand is what somebody reads: the words,
-the example, the options."""
+"""Commands that only call a method of the kernel and print what it returns. Written by hand is only what a person reads: the words, the
+example, the options."""
 
 from __future__ import annotations
 

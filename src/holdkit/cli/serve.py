@@ -49,7 +49,7 @@ class ServeCommand(click.Command):
     while, and it may not be installed."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The options of the command itself, then those of the settings."""
+        """Return the options of the command itself, then those of the settings."""
         own = super().get_params(ctx)
         taken = {option for parameter in own for option in parameter.opts}
         need_server()
@@ -111,7 +111,7 @@ class SettingOption(click.Option):
 
 
 def _option(setting: Setting) -> SettingOption:
-    """The option of a setting. Its text is checked together with the other sources, so that all get the same message."""
+    """Make the option of a setting. Its text is checked together with the other sources, so that all get the same message."""
     from ..server.configuration import written
 
     on = isinstance(setting.default, bool)
@@ -180,7 +180,7 @@ def serve(target: str | None, url: str | None, in_json: bool, config: str | None
 
 
 def start_lines(address: str, database: str, configured: Configured, file: str | None) -> Iterator[str]:
-    """What a person wants to know once the server listens: its address, engine, callers, log and settings."""
+    """Yield what a person wants to know once the server listens: its address, engine, callers, log and settings."""
     engine = ENGINES.get(database.partition(":")[0].partition("+")[0], database.partition(":")[0])
     sources = Counter(configured.sources.values())
     counts = [(sources["environment"], "environment variable"), (sources["flag"], "flag")]
@@ -258,7 +258,7 @@ def server_settings(config: str | None) -> tuple[tuple[Finding, ...], tuple[Sett
 
 
 def setting_lines(settings: Sequence[SettingDocument]) -> Iterator[str]:
-    """The settings as text: first those that are not at their default, then the others by group."""
+    """Yield the settings as text: first those that are not at their default, then the others by group."""
     width = max((len(one.name) for one in settings), default=0)
     head = None
     for one in settings:
@@ -271,7 +271,7 @@ def setting_lines(settings: Sequence[SettingDocument]) -> Iterator[str]:
 
 
 def _bounds(settings: Settings) -> Finding:
-    """The bounds of a server that is started with this limit of open files."""
+    """Check the bounds of a server that is started with this limit of open files."""
     from ..server.bounds import MOST_CONNECTIONS, bounds_of, raise_file_limit
 
     raise_file_limit(settings)  # as `serve` does

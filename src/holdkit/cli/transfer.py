@@ -131,7 +131,7 @@ def import_(url: str | None, file: str, check: bool, in_json: bool) -> int:
 
 @contextmanager
 def _output_file(file: str) -> Iterator[BinaryIO]:
-    """A file that appears complete under its name, or not at all."""
+    """Open a file that appears complete under its name, or not at all."""
     if file == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

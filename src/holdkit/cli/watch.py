@@ -224,7 +224,7 @@ class Watcher:
         self._refreshed = refreshed
 
     def document(self) -> WatchDocument:
-        """The state as a document."""
+        """Return the state as a document."""
         named = is_local(self._hk)
         return WatchDocument(
             at=text_of(self.now) if is_in_calendar(self.now) else "",

@@ -54,7 +54,7 @@ HINTS: Final = (
 
 
 def worded(error: HoldkitError, command: click.Command, arguments: Sequence[str]) -> str:
-    """The message of an error, for somebody who typed this command."""
+    """Return the message of an error in the words of the command that the user typed."""
     message = str(error)
     if isinstance(error, Refused):
         message = in_words_of("cli", error.reason, message)
@@ -72,7 +72,7 @@ def worded(error: HoldkitError, command: click.Command, arguments: Sequence[str]
 
 
 def typed(text: str) -> str:
-    """What Python callers are told to do, as something to type."""
+    """Replace Python advice in a message with what the user can type."""
     for said, instead in HINTS:
         text = re.sub(said, instead, text)
     return text
@@ -87,21 +87,21 @@ class OfParameter(InvalidRequest):
 
 
 def _about(error: InvalidRequest) -> str:
-    """What an error is about: a server says of what is missing only what it is."""
+    """Return what an error is about. An error from a server names only the kind of the missing thing."""
     if isinstance(error, OfParameter):
         return error.parameter
     return error.code.removesuffix("_not_found") if error.field == "request" else error.field
 
 
 def unknown_advice(arguments: Sequence[str]) -> str:
-    """What to do about a change that may or may not have happened."""
+    """Return what to do about a change that may or may not have happened."""
     given = any(one == "--op" or one.startswith("--op=") for one in arguments)
     advice = "run the same command again to find out" if given else "look before you repeat it, and use --op next time"
     return f"it may or may not have happened; {advice}"
 
 
 def _typed(command: click.Command, field: str, arguments: Sequence[str]) -> str:
-    """How the command line calls an argument: of several options, the one that was given; the word itself, if the command has no
+    """Return how the command line calls an argument: of several options, the one that was given; the word itself, if the command has no
     such parameter."""
     names = {parameter.name: parameter for parameter in command.params}
     found = [names[name] for name in (field, *NAMES.get(field, ())) if name in names]
@@ -115,7 +115,7 @@ def _typed(command: click.Command, field: str, arguments: Sequence[str]) -> str:
 
 
 def chosen(command: click.Command, arguments: Sequence[str]) -> click.Command:
-    """The command that these arguments name."""
+    """Return the command that these arguments name."""
     for argument in arguments:
         if not isinstance(command, click.Group):
             break

@@ -22,14 +22,14 @@ except ModuleNotFoundError as missing:
 
 
 def connect(url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> RemoteKernel:
-    """A client for threads. Pass your own `httpx.Client` as `http` if you need proxies or certificates."""
+    """Return a client for threads. Pass your own `httpx.Client` as `http` if you need proxies or certificates."""
     return RemoteKernel(_checked(url), key=_sendable(key), policy=policy, http=http)
 
 
 def connect_async(
     url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None
 ) -> AsyncRemoteKernel:
-    """A client for tasks: the same names, awaited. `http` may be an `httpx.AsyncClient` of your own."""
+    """Return a client for tasks: the same names, awaited. `http` may be an `httpx.AsyncClient` of your own."""
     return AsyncRemoteKernel(_checked(url), key=_sendable(key), policy=policy, http=http)
 
 
@@ -46,7 +46,7 @@ def _checked(url: object) -> str:
 
 
 def _sendable(key: object) -> str | None:
-    """A key that was read from a file often ends with a line break. The message does not contain the key."""
+    """Check a key, and return it. A key that was read from a file often ends with a line break; the message does not contain the key."""
     if key is None:
         return None
     if not isinstance(key, str) or not key.isascii() or not key.isprintable() or " " in key or not key:

@@ -50,23 +50,23 @@ read_entry: Final = decoder(EntryAnswer).decode
 
 
 def slot_of(at: datetime) -> Slot:
-    """A time as a slot, exactly."""
+    """Return a time as a slot, exactly."""
     return int(moment(at))
 
 
 def slot_or_none(at: datetime | None) -> Slot | None:
-    """A time as a slot, if there is one."""
+    """Return a time as a slot, if there is one."""
     return None if at is None else slot_of(at)
 
 
 def durability_of(answer: httpx.Response) -> Survives | None:
-    """What an answer survives, as the server says; None if it does not say."""
+    """Return what an answer survives, as the server says; None if it does not say."""
     level_name = answer.headers.get("holdkit-durability")
     return next((level for level in LEVELS if level == level_name), None)
 
 
 def row_from(document: HoldAnswer) -> StoredHold:
-    """A hold as the kernel stores it, without the hash of its token."""
+    """Return a hold as the kernel stores it, without the hash of its token."""
     metadata = bytes(document.metadata).decode()
     return StoredHold(
         tenant="",
@@ -92,7 +92,7 @@ def row_from(document: HoldAnswer) -> StoredHold:
 
 
 def receipt_from(document: HoldNow, durability: Survives | None, decided: datetime | None = None) -> Receipt:
-    """The result of a change, as the kernel's own executor would return it."""
+    """Return the result of a change, as the kernel's own executor would return it."""
     return Receipt(
         slot=slot_or_none(decided or document.held_at or document.joined_at) or 0,
         hold=row_from(document),
@@ -106,7 +106,7 @@ def receipt_from(document: HoldNow, durability: Survives | None, decided: dateti
 
 
 def position_from(shown: str | None) -> Position | None:
-    """Lane and number, which only an operator's key is shown."""
+    """Return lane and number, which the server shows only to an operator's key."""
     lane, dot, seq = (shown or "").partition(".")
     return Position(int(lane), int(seq)) if dot else None
 
@@ -119,7 +119,7 @@ def hold_from(
 
 
 def stored_pool(document: PoolAnswer, replayed: bool = False) -> StoredPool:
-    """The stored pool behind a document."""
+    """Return the stored pool behind a document."""
     return StoredPool(
         "", document.id, document.total, document.held, document.consumed, document.fence, version=document.version,
         on_demand=document.on_demand, loose=document.loose, archived=document.archived, waiting=document.waiting,
@@ -129,34 +129,34 @@ def stored_pool(document: PoolAnswer, replayed: bool = False) -> StoredPool:
 
 
 def pool_from(document: PoolAnswer, replayed: bool = False) -> Pool:
-    """A pool as the kernel would return it."""
+    """Return a pool as the kernel would return it."""
     return Pool(stored_pool(document, replayed))
 
 
 def pool_in(answer: httpx.Response) -> Pool:
-    """The pool of an answer."""
+    """Return the pool of an answer."""
     return pool_from(read_pool(answer.content), "idempotency-replayed" in answer.headers)
 
 
 def record_from(document: RecordAnswer) -> Record:
-    """A record as the kernel would return it."""
+    """Return a record as the kernel would return it."""
     return Record(
         "", document.kind, document.id, document.body, document.version, slot_of(document.at), document.replayed
     )
 
 
 def limits_from(document: LimitsAnswer) -> LimitsInForce:
-    """The limits of an answer."""
+    """Return the limits of an answer."""
     return from_seconds(document.limits, document.version)
 
 
 def usage_from(document: UsageAnswer) -> Usage:
-    """The usage of a window as the face would return it."""
+    """Return the usage of a window as the face would return it."""
     return Usage(**{name: getattr(document, name) for name in Usage.__struct_fields__})
 
 
 def entry_from(document: EntryAnswer) -> JournalEntry:
-    """A journal entry as the kernel would return it. What only a newer server knows stays text."""
+    """Return a journal entry as the kernel would return it. What only a newer server knows stays text."""
     at = position_from(document.position) or Position(0, 0)
     refused = None if document.refused is None else _refused_from(document.refused, document.op)
     entry = Entry(
@@ -209,14 +209,14 @@ def _refused_from(document: RefusedAnswer, op: str | None) -> RefusedCommand:
 
 
 def stats_from(document: StatsAnswer, generation: str) -> Stats:
-    """What the group commit of the server's process has done, as a kernel would return it."""
+    """Return what the group commit of the server's process has done, as a kernel would return it."""
     batches, guards = document.batches, GuardStats(**structs.asdict(document.guards))
     return Stats(batches.count, batches.commands, batches.largest, tuple(batches.sizes), document.queue, document.durability,
                  document.clock_lag, document.lock_times, guards, generation)  # fmt: skip
 
 
 def saga_history_from(document: SagaHistory) -> Page[SagaEvent]:
-    """The history of a saga as the face would return it."""
+    """Return the history of a saga as the face would return it."""
     names = SagaEvent.__struct_fields__
     events = Page(SagaEvent(**{name: getattr(one, name) for name in names}) for one in document.items)
     events.more = document.more
@@ -224,12 +224,12 @@ def saga_history_from(document: SagaHistory) -> Page[SagaEvent]:
 
 
 def saga_from(document: SagaAnswer) -> SagaRecord:
-    """A saga as the face would return it."""
+    """Return a saga as the face would return it."""
     return SagaRecord(**{name: getattr(document, name) for name in SagaRecord.__struct_fields__})
 
 
 def claim_from(document: ClaimAnswer, clock: Clock) -> Claim:
-    """A claim as the face would return it."""
+    """Return a claim as the face would return it."""
     id = CLAIMS + document.id
     taken, spent = int(document.state is State.HELD), int(document.state is State.CONFIRMED)
     pool = StoredPool("", id, 1, held=taken, consumed=spent, fence=document.fence, version=document.version, on_demand=True,
@@ -260,7 +260,7 @@ def _life(document: ClaimAnswer, pool: str, taken: int, spent: int, held_at: Slo
 
 
 def allowance_body(allowance: Allowance) -> AllowanceBody:
-    """An allowance as a request has it: its total must be a number, because functions cannot be sent."""
+    """Return an allowance as a request has it: its total must be a number, because functions cannot be sent."""
     if not isinstance(allowance, Allowance):
         raise invalid("budgets", "allowance_malformed", f"must be an Allowance, not {type(allowance).__name__}")
     if callable(allowance.total):
@@ -280,10 +280,10 @@ def with_send_time(answer: httpx.Response, began: float) -> httpx.Response:
 
 
 class ServerClock(RemoteClock):
-    """The server's clock, as far as the `server_time` of answers tells. Deadlines are the engine's, so remaining
-    times are counted by this clock, whatever the clock of this machine says. Decides nothing."""
+    """The server's clock, estimated from the `server_time` of answers. Deadlines are the engine's, so remaining times are counted by this
+    clock, whatever the clock of this machine says. Decides nothing."""
 
     def observe(self, at: datetime, answer: httpx.Response) -> None:
-        """An answer says that it was given at this time."""
+        """Note that an answer gave the server's time."""
         began: Any = answer.extensions.get(_BEGAN)
         self.heard(moment(at), steady() if began is None else began)

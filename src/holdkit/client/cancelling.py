@@ -37,8 +37,8 @@ class AsyncFinisher:
         self._workers, self._execute = workers, execute
 
     async def finish(self, request: Coroutine[Any, Any, Receipt], undo: Undo | None, *, shielded: bool) -> Receipt:
-        """The answer to a request. If the caller is cancelled meanwhile and the request is `shielded` or has an
-        `undo`, a worker finishes it."""
+        """Return the answer to a request. If the caller is cancelled meanwhile and the request is `shielded` or has an `undo`, a worker
+        finishes it."""
         if undo is None and not shielded:
             return await request
         task = asyncio.ensure_future(request)

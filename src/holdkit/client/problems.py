@@ -58,7 +58,7 @@ class NotAdmitted(errors.EngineError):
 
 
 def refusal_from(reason: str, detail: str, facts: Facts, *, replayed: bool) -> errors.Refused | None:
-    """The exception of a refusal, with its attributes; None if the kernel has no such reason."""
+    """Return the exception of a refusal, with its attributes; None if the kernel has no such reason."""
     cls = errors.REFUSALS.get(reason)
     if cls is None:
         return None
@@ -100,7 +100,7 @@ def _shortfall_from(sent: ShortfallAnswer) -> Shortfall:
 
 
 def error_from(problem: ProblemAnswer, status: int) -> errors.HoldkitError:
-    """The exception of a problem. No problem whose effect is unknown becomes an error that says that nothing was done."""
+    """Return the exception of a problem. No problem whose effect is unknown becomes an error that says that nothing was done."""
     reason, detail = problem.reason, problem.detail
     refusal = refusal_from(reason, detail, problem, replayed=problem.replayed)
     if refusal is not None:
@@ -148,7 +148,7 @@ class Attempts:
         self._uncertain: errors.OutcomeUnknown | None = None
 
     def pause(self, error: errors.HoldkitError, now: float) -> float:
-        """Seconds to wait before the next attempt; raises if there is none."""
+        """Return the seconds to wait before the next attempt; raise if there is none."""
         self._attempts += 1
         if isinstance(error, errors.OutcomeUnknown):
             self._uncertain = error
@@ -163,12 +163,12 @@ class Attempts:
         return wait
 
     def left(self, now: float) -> float:
-        """Seconds that are left for the whole call."""
+        """Return the seconds that are left for the whole call."""
         return self._began + self._seconds - now
 
     def settled(self, error: errors.HoldkitError) -> errors.HoldkitError:
-        """What to raise: an attempt that may have been applied is settled by a refusal that the kernel decided, and by
-        no other error."""
+        """Return what to raise: an attempt that may have been applied is settled by a refusal that the kernel decided, and by no other
+        error."""
         if self._uncertain is None or isinstance(error, errors.OutcomeUnknown):
             return error
         if isinstance(error, errors.Refused) and not isinstance(error, errors.OperationTableFull):

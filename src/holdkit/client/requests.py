@@ -38,7 +38,7 @@ _SPANS: Final = (("ttl", "ttl_slots"), ("by", "by_slots"), ("offer_ttl", "offer_
 
 
 def verb_of(command: AnyCommand) -> str:
-    """The name of a command in a request."""
+    """Return the name of a command in a request."""
     if command.verb not in DOCUMENTS:
         raise invalid("commands", "command_unknown", f"{type(command).__name__} cannot be sent to a server")
     return command.verb
@@ -47,7 +47,7 @@ def verb_of(command: AnyCommand) -> str:
 def command_json(
     command: AnyCommand, legs: Callable[[tuple[Leg, ...]], list[dict[str, Any]]] | None = None
 ) -> dict[str, Any]:
-    """A command as one of a batch."""
+    """Return a command as one of a batch."""
     kind = verb_of(command)
     given = msgspec.to_builtins(command)  # without what is at its default
     found = {
@@ -74,7 +74,7 @@ def command_json(
 
 
 def verb_json(command: AnyCommand) -> dict[str, Any]:
-    """A command with a path of its own, which says the verb and, for an existing hold, the id."""
+    """Encode a command with a path of its own, which says the verb and, for an existing hold, the id."""
     in_address: tuple[str, ...] = ("type", "op", "id")
     if isinstance(command, PlaceHold | Consume | CreatePool):
         in_address = ("type", "op")
@@ -84,14 +84,14 @@ def verb_json(command: AnyCommand) -> dict[str, Any]:
 
 
 def window_json(command: AnyCommand) -> dict[str, Any]:
-    """A command on pools by window; its retry key is that of the request."""
+    """Return a command on pools by window; its retry key is that of the request."""
     found = command_json(command, windows_json)
     found.pop("op", None)
     return found
 
 
 def legs_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
-    """Legs as JSON has them."""
+    """Encode legs as JSON has them."""
     return [_face_leg(leg) if isinstance(leg, FaceLeg) else msgspec.to_builtins(leg) for leg in legs]
 
 
@@ -106,7 +106,7 @@ def _face_leg(leg: FaceLeg) -> dict[str, Any]:
 
 
 def windows_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
-    """Legs, of which some are on windows, as JSON has them."""
+    """Encode legs, some on windows, as JSON has them."""
     return [_window_leg(leg) for leg in legs]
 
 
@@ -124,12 +124,12 @@ def _window_leg(leg: Leg) -> dict[str, Any]:
 
 
 def seconds(value: Ttl | None, field: str = "ttl") -> int | float | None:
-    """An interval as JSON has it, if there is one."""
+    """Return an interval as JSON has it, if there is one."""
     return None if value is None else duration(value, field)
 
 
 def duration(value: Ttl, field: str = "ttl") -> int | float:
-    """An interval as JSON has it."""
+    """Return an interval as JSON has it."""
     return _seconds(span(value, field))
 
 
@@ -138,7 +138,7 @@ def _seconds(slots: Slot) -> int | float:
 
 
 def instant(value: Slot | datetime | None, field: str) -> str | None:
-    """A point in time as JSON has it."""
+    """Return a point in time as JSON has it."""
     if value is None:
         return None
     slot = moment(value, field)
@@ -164,5 +164,5 @@ READ: Final = {
 
 
 def path_of(operation: str, *ids: str) -> str:
-    """The path of an operation, such as `/v1/pools/show%2F42`: ids are percent-encoded completely, slashes too."""
+    """Return the path of an operation, such as `/v1/pools/show%2F42`: ids are percent-encoded completely, slashes too."""
     return _PATHS[operation] % tuple([_part(id) for id in ids])

@@ -39,8 +39,8 @@ class StreamCursor:
             self.cursor = cursor
 
     def is_new(self, entry: EntryAnswer) -> bool:
-        """Whether this entry has not been seen before; marks it as seen. Positions have no order, but what comes
-        again lies behind the cursor, so only what the cursor does not cover must be remembered."""
+        """Return whether this entry is new, and mark it as seen. Positions have no order, but what comes again lies behind the cursor, so
+        only what the cursor does not cover must be remembered."""
         identity = identity_of(entry)
         if identity in self._ahead:
             return False
@@ -53,21 +53,21 @@ class StreamCursor:
         self._ahead.difference_update(map(identity_of, covered))
 
     def entries(self, packet: bytes) -> Iterator[EntryAnswer]:
-        """The new entries in a packet of the stream."""
+        """Yield the new entries in a packet of the stream."""
         for line in self.lines(packet):
             if (entry := self.parse(line)) is not None:
                 yield entry
 
     def lines(self, packet: bytes) -> Iterator[str]:
-        """The lines that end in this packet. Only a line feed ends a line: httpx would also split at characters that
-        are text in JSON."""
+        """Yield the lines that end in this packet. Only a line feed ends a line: httpx would also split at characters that are text in
+        JSON."""
         *whole, self._partial = (self._partial + packet).split(b"\n")
         for line in whole:
             yield line.removesuffix(b"\r").decode()
 
     def parse(self, line: str) -> EntryAnswer | None:
-        """The entry in a line of the stream, if it is new. The cursor moves with the event it belongs to, not
-        before: the connection may break between the two lines."""
+        """Return the entry in a line of the stream, if it is new. The cursor moves with the event it belongs to, not before: the
+        connection may break between the two lines."""
         if line.startswith("id: "):
             self._next_cursor = line[4:]
         elif line.startswith("data: "):
@@ -83,13 +83,13 @@ class StreamCursor:
         return None
 
     def restart(self) -> None:
-        """The last stream has ended, perhaps in the middle of an event."""
+        """Begin a new stream after the last one has ended, perhaps in the middle of an event."""
         self._next_cursor, self._partial, self._packet = None, b"", []
 
 
 def identity_of(entry: EntryAnswer) -> str:
-    """Return a text by which an entry is recognised when it comes again. All rows of a baseline have one position: they are told apart by
-    what they say."""
+    """Return a text that recognises an entry when it comes again. All rows of a baseline have one position, so their content tells them
+    apart."""
     if entry.action != Action.JOURNAL_BASELINE:
         return entry.position
     return encode(replace(entry, cursor="")).decode()
@@ -110,7 +110,7 @@ class StreamHandle:
         self._socket: Any = None
 
     def attach(self, answer: httpx.Response) -> None:
-        """The stream has begun."""
+        """Note that the stream has begun."""
         stream = answer.extensions.get("network_stream")
         self._socket = None if stream is None else stream.get_extra_info("socket")
         if self.closed:
@@ -137,7 +137,7 @@ class NewFile:
         self._out.write(part)
 
     def finish(self) -> None:
-        """It is complete."""
+        """Note that the stream is complete."""
         self._out.close()
         self._unfinished.rename(self._path)
 

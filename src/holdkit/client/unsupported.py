@@ -29,7 +29,7 @@ class Unsupported:
     @overload
     def __get__(self, instance: object, owner: type) -> NoReturn: ...
     def __get__(self, instance: object | None, owner: type) -> Any:
-        """Of the class: this object, with the reason. Of a client: an exception."""
+        """Return this object, with the reason, for the class; raise for a client."""
         if instance is None:
             return self
         raise NotRemote(self._name, self.why)

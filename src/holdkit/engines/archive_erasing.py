@@ -5,7 +5,7 @@ and those of its entries that are kept, also stores the text that its archived e
 and `export` compare files with the database; they read these texts in place of those in the files, so that both agree at every moment. At
 the end each file is written anew with them, under its own name (temp, sync, rename, sync directory), with new checksums and with new
 salts in the seals behind the runs; only then are the stored texts removed. *Killed anywhere*, the command finds the stored texts when it
-is run again, and continues. They contain nothing of what is erased.
+is run again, and continues. No erased value is in them.
 
 *Files that know more.* A database that was restored to before an erasure still has a baseline with what the files have lost. Nothing can
 be erased there: rows and files would never agree again. So the run changes nothing unless the files contain everything that the baseline
@@ -121,7 +121,7 @@ class ErasableArchive:
                 )
 
     def _check_entry(self, file: ArchiveFile, row: JournalRow, kept: Iterator[str]) -> None:
-        """The last entry that was archived must be that one, and an entry that has not left must be that of the journal."""
+        """Check that the last archived entry is the one known, and that an entry still in the journal is equal there."""
         archived = self.lanes.get(row.lane)
         if archived is not None and row.seq == archived.through and text_digest(row.text) != archived.digest:
             raise EngineError(
@@ -167,7 +167,7 @@ class ErasableArchive:
                 )
 
     def _tell(self, row: BaselineRow) -> bool:
-        """Whether the archived entries about a hold have every personal value that its row has."""
+        """Return whether the archived entries about a hold have every personal value that its row has."""
         told: set[str] = set()
         for one in self.about(row.tenant, [row.id]):
             told.update(fields(decode_entry(one.text)).values())
@@ -178,17 +178,17 @@ class ErasableArchive:
             self._progress(done, total)
 
     def through(self, lane: int) -> int:
-        """The last entry of a lane that has left the journal."""
+        """Return the last entry of a lane that has left the journal."""
         return self.lanes[lane].through if lane in self.lanes else 0
 
     def has(self, lane: int, seq: int) -> bool:
-        """Whether a file has this entry, archived or about to be."""
+        """Return whether a file has this entry, archived or about to be."""
         return seq <= self._reach.get(lane, 0)
 
     # Finding
 
     def rows(self) -> Iterator[JournalRow]:
-        """Every entry that has left the journal, as it is now, in order of lane and number."""
+        """Yield every entry that has left the journal, as it is now, in order of lane and number."""
         for file in self._files:
             through, texts = self.through(file.lane), self.rewritten[file.lane]
             for row in rows_of(file) if file.first <= through else ():
@@ -196,7 +196,7 @@ class ErasableArchive:
                     yield JournalRow(row.seq, texts.get(row.seq, row.text), row.lane)
 
     def naming(self, tenant: str, texts: Sequence[str], lane: int, after: int, upto: int) -> list[JournalRow]:
-        """A tenant's archived entries in a span of numbers that contain any of these texts. The files are read once for all spans."""
+        """Return a tenant's archived entries in a span of numbers that contain any of these texts. Reads the files once for all spans."""
         key = (tenant, *texts)
         if key not in self._naming:
             found: dict[int, list[JournalRow]] = {}
@@ -218,7 +218,7 @@ class ErasableArchive:
                 self._about[whose.subject].append(row)
 
     def about(self, tenant: str, subjects: Sequence[str]) -> list[JournalRow]:
-        """The archived entries about these subjects."""
+        """Return the archived entries about these subjects."""
         self.collect(tenant, subjects)
         return [self.now(row) for subject in dict.fromkeys(subjects) for row in self._about[subject]]
 
@@ -246,7 +246,7 @@ class ErasableArchive:
 
 
 def put_by(entry: Entry) -> list[tuple[RowKey, object]]:
-    """The rows of the baseline that an entry puts, beside its hold."""
+    """Return the rows of the baseline that an entry puts, without its hold."""
     found: list[tuple[RowKey, object]] = []
     for effect in entry.effects:
         pool, tally = effect.pool, effect.tally
@@ -260,7 +260,7 @@ def put_by(entry: Entry) -> list[tuple[RowKey, object]]:
 
 
 def _rewritten(file: ArchiveFile, texts: Texts) -> Iterator[ArchivedLine]:
-    """The lines of a file, with these texts, and with the seals over them."""
+    """Yield the lines of a file, with these texts, and with the seals over them."""
     changed: list[tuple[int, Entry, list[Path]]] = []
     for line in read_archive_file(file):
         if isinstance(line, ArchivedEntry):

@@ -97,7 +97,7 @@ _head: Final = msgspec.json.Decoder(ArchiveHead)
 
 
 def archived_entry(row: JournalRow) -> ArchivedEntry:
-    """The line of an entry."""
+    """Return the line of an entry."""
     return ArchivedEntry(row.lane, row.seq, digest(row.text), msgspec.Raw(row.text.encode()))
 
 
@@ -124,7 +124,7 @@ class ArchiveFile(Struct, frozen=True, order=True):
 
 
 def file_name(lane: int, first: int, last: int) -> str:
-    """The name of a file."""
+    """Return the name of a file."""
     return f"lane-{lane:04d}-{first:012d}-{last:012d}.jsonl.gz"
 
 
@@ -173,13 +173,13 @@ def _write(out: gzip.GzipFile, head: ArchiveHead, lines: Iterable[ArchivedLine])
 
 
 def read_head(file: ArchiveFile) -> ArchiveHead:
-    """The head of a file."""
+    """Return the head of a file."""
     with _opened(file) as stream:
         return _decoded_head(file, stream.readline(LONGEST))
 
 
 def read_whole_file(file: ArchiveFile) -> Iterator[ArchivedLine | ArchiveEnd]:
-    """Every line behind the head, each checked by itself. The end comes last, and only if the whole file checks."""
+    """Yield every line behind the head, each checked by itself. Yield the end last, and only if the whole file checks."""
     with _opened(file) as stream:
         hasher, expected, number = hashlib.sha256(), file.first, 1
         line = stream.readline(LONGEST)
@@ -205,21 +205,21 @@ def read_whole_file(file: ArchiveFile) -> Iterator[ArchivedLine | ArchiveEnd]:
 
 
 def read_archive_file(file: ArchiveFile) -> Iterator[ArchivedLine]:
-    """The entries and seals of a file. The whole file is read and checked."""
+    """Yield the entries and seals of a file; reads and checks the whole file."""
     for line in read_whole_file(file):
         if not isinstance(line, ArchiveEnd):
             yield line
 
 
 def rows_of(file: ArchiveFile, after: int = 0) -> Iterator[JournalRow]:
-    """The entries of a file behind a number. The whole file is read and checked."""
+    """Yield the entries of a file behind a number; reads and checks the whole file."""
     for line in read_archive_file(file):
         if isinstance(line, ArchivedEntry) and line.seq > after:
             yield line.row
 
 
 def decoded(row: JournalRow) -> Entry:
-    """The entry of an archived row, or `EngineError`."""
+    """Decode the entry of an archived row, or raise `EngineError`."""
     try:
         return decode_entry(row.text)
     except msgspec.DecodeError as error:
@@ -227,7 +227,7 @@ def decoded(row: JournalRow) -> Entry:
 
 
 def damaged(file: ArchiveFile, what: str) -> EngineError:
-    """The error for a file that does not check."""
+    """Return the error for a file that does not check."""
     return EngineError(f"{file.path} is damaged: {what}; restore it from a copy of the archive")
 
 
@@ -274,7 +274,7 @@ class ArchiveDirectory:
         self.path = Path(path).absolute()
 
     def files(self, lane: int | None = None) -> list[ArchiveFile]:
-        """The whole files, in order of lane and number."""
+        """Return the whole files, in order of lane and number."""
         try:
             names = [entry.name for entry in os.scandir(self.path) if entry.is_file()]
         except OSError as error:
@@ -289,8 +289,8 @@ class ArchiveDirectory:
         return sorted({file.lane for file in self.files()})
 
     def reading(self, lane: int, after: int = 0, upto: int | None = None) -> Iterator[tuple[ArchiveFile, int]]:
-        """The files to read for a lane's entries behind a number, each with the number behind which it is to be read. Raises
-        `EngineError` if entries are missing in between or, if `upto` is given, up to that number."""
+        """Yield the files to read for a lane's entries behind a number, each with the number behind which to read it. Raise `EngineError`
+        if entries are missing in between or, if `upto` is given, up to that number."""
         reached = after
         for file in self.files(lane):
             if file.last <= reached or (upto is not None and reached >= upto):
@@ -303,13 +303,13 @@ class ArchiveDirectory:
             raise self.missing(lane, reached + 1)
 
     def missing(self, lane: int, seq: int) -> EngineError:
-        """The error for an entry that no file has."""
+        """Return the error for an entry that no file has."""
         return EngineError(
             f"the archive {self.path} has no file with entry {seq} of lane {lane}: the files are incomplete, or of another database"
         )
 
     def rows(self, lane: int, after: int = 0, upto: int | None = None) -> Iterator[JournalRow]:
-        """A lane's entries behind a number, in order, without a gap; up to a number, where all of them must be there."""
+        """Yield a lane's entries behind a number, in order, without a gap; up to `upto`, if given, where all of them must be there."""
         for file, reached in self.reading(lane, after, upto):
             for row in rows_of(file, reached):
                 if upto is None or row.seq <= upto:

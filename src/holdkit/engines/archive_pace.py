@@ -5,10 +5,11 @@ the process that places holds. It takes each for a short time, and for a small s
 
 *Little at a time.* An engine tells how long each transaction kept writers waiting (`blocked`). The next one takes as many entries as fit
 into `AIM`, or into twice the shortest transaction so far: where the disk needs longer than `AIM` to sync, writers are used to that. Work
-that blocks nobody but the threads of this process is cut into slices (`give_way`).
+that blocks only the threads of this process is cut into slices (`give_way`).
 
 *A small share.* Behind each transaction, and each slice, the run rests `REST` times as long, if others have written during the last
-`QUIET` seconds. A run that is alone does not rest. Where a transaction blocks nobody (PostgreSQL), engines say so, and there is no rest.
+`QUIET` seconds. A run that is alone does not rest. Where a transaction blocks no writer (PostgreSQL), engines say so, and there is no
+rest.
 
 Nothing here is needed for correctness: a run may be ended while it rests.
 """
@@ -69,7 +70,7 @@ class Pace:
             self._since = self._worked()
 
     def give_way(self) -> None:
-        """Called between any two entries: rests if a slice is over, and threads of this process place holds."""
+        """Rest if a slice is over and threads of this process place holds. Called between any two entries."""
         calls = self._calls
         if calls is None or (worked := self._worked() - self._since) < SLICE:
             return
@@ -81,7 +82,7 @@ class Pace:
         self._since = self._worked()
 
     def _adapt(self, seconds: float, entries: int) -> None:
-        """By half at most: one long transaction may be another process's fault."""
+        """Shrink the next transaction by half at most: one long transaction may be another process's fault."""
         self._shortest = seconds if self._shortest is None else min(seconds, self._shortest)
         aim = max(AIM, 2 * self._shortest)
         if entries < self.entries and seconds <= aim:

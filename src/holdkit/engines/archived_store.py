@@ -27,7 +27,7 @@ from .progress import Progress
 def erase(
     store: Store, erasure: Erasure, archive: ErasableArchive | None, progress: Progress | None, *, dry_run: bool
 ) -> Erased:
-    """One erasure, in the journal and, if there is one, in the archive."""
+    """Run one erasure, in the journal and, if there is one, in the archive."""
     if archive is None:
         return EraseJob(store, erasure, progress, dry_run=dry_run).run()
     whole = ArchivedStore(store, archive, erasure)
@@ -39,7 +39,7 @@ def erase(
 
 
 def _forget(store: Store, lane: int, numbers: Sequence[int], known: tuple[int, KnownFile] | None) -> None:
-    """A file has the texts of these entries: remove them, and store what is to be known of the file."""
+    """Remove the texts of these entries, which a file has now, and store what is to be known of the file."""
     put = [] if known is None else [(lane, file_key(known[0]), encode_row(known[1]))]
     for start in range(0, len(numbers), 1_000):
         gone = [(lane, entry_key(seq)) for seq in numbers[start : start + 1_000]]
@@ -59,13 +59,13 @@ class ArchivedRows:
         self.baseline: Callable[[int, Sequence[RowKey]], Mapping[RowKey, str]] = rows.baseline
 
     def lock(self, tenant: str, pools: Sequence[str], holds: Sequence[str]) -> None:
-        """The pools of claims that archived entries name, too."""
+        """Lock also the pools of claims that archived entries name."""
         entries = [decode_entry(row.text) for row in self._archive.about(tenant, holds)]
         named = {one.pool.id for entry in entries for one in entry.effects if one.pool.label is not None}
         self._rows.lock(tenant, [*pools, *sorted(named.difference(pools))], holds)
 
     def entries_about(self, tenant: str, subjects: Sequence[str]) -> list[JournalRow]:
-        """Every entry about these subjects, archived or kept."""
+        """Return every entry about these subjects, archived or kept."""
         found = [*self._archive.about(tenant, subjects), *self._rows.entries_about(tenant, subjects)]
         return sorted(found, key=lambda row: (row.lane, row.seq))
 
@@ -102,7 +102,7 @@ class ArchivedStore:
         self._archive.collect(selector.tenant, {id for id in pools if id.startswith("~")})
 
     def naming(self, tenant: str, texts: Sequence[str], lane: int, after: int, upto: int) -> list[JournalRow]:
-        """The tenant's entries in a span of numbers whose text contains any of these, archived or kept."""
+        """Return the tenant's entries in a span of numbers whose text contains any of these, archived or kept."""
         through = self._archive.through(lane)
         found = self._archive.naming(tenant, texts, lane, after, min(upto, through)) if after < through else []
         if upto > through:
@@ -110,7 +110,7 @@ class ArchivedStore:
         return found
 
     def change(self, work: Callable[[Rows], Rewrites]) -> Rewrites:
-        """One transaction."""
+        """Run `work` in one transaction, and keep what it changed of the archive."""
         archive = self._archive
         done = self._store.change(lambda rows: self._divided(rows, work(ArchivedRows(rows, archive))))
         for one in done.lanes:
@@ -144,7 +144,7 @@ class ArchivedStore:
     def _baseline(
         self, rows: Rows, lane: int, entries: Iterable[tuple[JournalRow, Entry]]
     ) -> dict[RowKey, tuple[RowKey, str]]:
-        """The rows of a lane's baseline that these entries have put, by key: as they are afterwards, with their keys."""
+        """Return the rows of a lane's baseline that these entries have put, by their old keys, with new keys and bodies."""
         puts: dict[RowKey, list[tuple[object, RowKey, object]]] = {}
         holds: set[RowKey] = set()
         for row, after in entries:

@@ -57,11 +57,11 @@ class Archiver(Protocol):
     """Says how many entries the next `drop` takes."""
 
     def lanes(self) -> list[ArchivableLane]:
-        """Every lane, in order."""
+        """Return every lane, in order."""
         ...
 
     def read(self, lane: int, after: int, limit: int) -> Sequence[JournalRow]:
-        """The next entries of a lane behind a number."""
+        """Return the next entries of a lane behind a number."""
         ...
 
     def drop(self, archived: ArchivedLane, rows: Sequence[JournalRow], first: int, file: KnownFile) -> ArchivedLane:
@@ -106,15 +106,15 @@ class StoredBaseline(Protocol):
     """Read a lane's baseline before changing it. The caller holds the lock that keeps other changes out."""
 
     def load(self, keys: Sequence[RowKey]) -> Mapping[RowKey, StoredRow]:
-        """Those of these rows that are there."""
+        """Return those of these rows that are stored."""
         ...
 
     def needed(self, holds: Sequence[Key], behind: int) -> Collection[Key]:
-        """Those of these holds that are stored, or that an entry behind a number tells of."""
+        """Return those of these holds that are stored, or that an entry behind a number is about."""
         ...
 
     def measure(self) -> tuple[int, int]:
-        """How many rows there are that a total counts, and the sum of their checksums. Reads all of them."""
+        """Return the number of rows that a total counts, and the sum of their checksums. Reads all of them."""
         ...
 
 
@@ -169,9 +169,8 @@ def with_total(
     loaded: Mapping[RowKey, StoredRow],
     stored: StoredBaseline,
 ) -> Step:
-    """The step that puts and removes these rows, with the total of the rows that are there afterwards. `loaded` has all of them as they
-    are stored, and the total. A release from before there were totals has left none, or one of an earlier state: then the rows are
-    counted."""
+    """Return the step that puts and removes these rows, with the total afterwards. `loaded` has all of them as they are stored, and the
+    total. A release from before there were totals has left none, or one of an earlier state: then the rows are counted."""
     total = loaded.get(TOTAL_KEY)
     known = None if total is None else decode_total(total.body)
     if known is not None and (known.through, known.edition) == (before.through, before.edition):
@@ -186,7 +185,7 @@ def with_total(
 
 
 def decode_total(body: str) -> BaselineTotal | None:
-    """The total of a row's body; None if it is none."""
+    """Return the total of a row's body; None if it is none."""
     try:
         return _total.decode(body)
     except msgspec.DecodeError:
@@ -197,12 +196,12 @@ _total: Final = msgspec.json.Decoder(BaselineTotal)
 
 
 def row_checksum(lane: int, key: RowKey, body: str) -> int:
-    """Of a row of the baseline: names one that was changed by hand."""
+    """Return the checksum of a row of the baseline, which shows a change by hand."""
     return crc32("\0".join((str(lane), *key, body)).encode())
 
 
 def archived_checksum(archived: ArchivedLane) -> int:
-    """Return the checksum of what the database stores about an archived lane."""
+    """Return the checksum over the stored facts of an archived lane."""
     columns: Iterable[object] = (
         archived.lane, archived.through, archived.slot, archived.digest, archived.place, archived.edition
     )  # fmt: skip
@@ -219,5 +218,5 @@ class ArchiveUnderWay(EngineError):
 
 
 def under_way(what: str) -> EngineError:
-    """The error for a second run, or an erasure, at the same time."""
+    """Return the error for a second run, or an erasure, at the same time."""
     return ArchiveUnderWay(f"another process archives {what}, or erases there: wait until it ends")

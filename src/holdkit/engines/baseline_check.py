@@ -42,7 +42,7 @@ PAGE: Final = 1_000
 
 
 def checked_rows(archived: ArchivedLane, rows: Iterable[tuple[BaselineRow, int]]) -> Iterator[BaselineRow | Difference]:
-    """The rows that are state, and what is wrong with all of them. They come in the order of `STORED_KINDS`, with their checksums."""
+    """Yield the rows that are state, and what is wrong with any row. `rows` come in the order of `STORED_KINDS`, with their checksums."""
     counted, checksums, has_file = 0, 0, False
     total: BaselineTotal | None = None
     for row, crc in rows:
@@ -67,12 +67,12 @@ def checked_rows(archived: ArchivedLane, rows: Iterable[tuple[BaselineRow, int]]
 
 
 def check_baseline(archived: ArchivedLane, rows: Iterable[tuple[BaselineRow, int]]) -> Iterator[Difference]:
-    """What is wrong with a lane's baseline by itself."""
+    """Yield what is wrong with a lane's baseline by itself."""
     return (found for found in checked_rows(archived, rows) if isinstance(found, Difference))
 
 
 def baseline_entries(archived: ArchivedLane, rows: Iterable[tuple[BaselineRow, int]]) -> Iterator[Entry | Difference]:
-    """A lane's baseline as entries, and what is wrong with its rows."""
+    """Yield a lane's baseline as entries, and what is wrong with its rows."""
     missing_pool: RowKey | None = None
     for found in checked_rows(archived, rows):
         if isinstance(found, Difference):
@@ -93,7 +93,7 @@ def baseline_entries(archived: ArchivedLane, rows: Iterable[tuple[BaselineRow, i
 def compare_baseline(
     archived: ArchivedLane, rows: Iterable[tuple[BaselineRow, int]], folded: Folded, stored: StoredBaseline
 ) -> Iterator[Difference]:
-    """A lane's baseline against what its archived entries fold to, and no others."""
+    """Compare a lane's baseline with what its archived entries fold to; yield the differences."""
     for found in checked_rows(archived, rows):
         if isinstance(found, Difference):
             yield found
@@ -114,7 +114,7 @@ def compare_baseline(
 
 
 def _folded(folded: Folded, key: RowKey) -> object:
-    """What the entries say of a row."""
+    """Return what the entries say of a row."""
     kind, tenant, id, part = key
     if kind == HOLD:
         return folded.holds.get((tenant, id))
@@ -126,7 +126,7 @@ def _folded(folded: Folded, key: RowKey) -> object:
 
 
 def _everything(folded: Folded) -> Iterator[tuple[RowKey, Any]]:
-    """All that the entries fold to, by the key of its row."""
+    """Yield all that the entries fold to, by the key of its row."""
     for (tenant,), floor in folded.floors.items():
         yield (FLOOR, tenant, FLOOR_ID, ""), floor
     for (tenant, id), pool in folded.pools.items():

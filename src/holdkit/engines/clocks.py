@@ -25,7 +25,7 @@ DRIFT: Final = 500e-6
 
 
 def wall_clock() -> Slot:
-    """Microseconds UTC."""
+    """Return the machine's time in microseconds UTC."""
     return time.time_ns() // 1000
 
 
@@ -49,7 +49,7 @@ class _Bounds(NamedTuple):
     most: float
 
     def later(self, at: float) -> _Bounds:
-        """The bounds at a later moment: wider, because the clocks may have diverged."""
+        """Return the bounds at a later moment: wider, because the clocks may have diverged."""
         drift = max(0.0, at - self.at) * DRIFT * SECOND
         return _Bounds(at, self.least - drift, self.most + drift)
 
@@ -81,7 +81,7 @@ class RemoteClock:
         self._known = fresh  # if the two do not overlap, a clock was set: the old bounds are void
 
     def __call__(self) -> Slot:
-        """The server's slot, or a little later; this machine's as long as the server has not told its time."""
+        """Return the server's slot, or a little later; this machine's until the server has told its time."""
         known = self._known
         if known is None:
             return wall_clock()
@@ -90,8 +90,8 @@ class RemoteClock:
 
 
 def lag_of(clock: Clock) -> float:
-    """Seconds by which a server's clock is ahead of this machine's, to the millisecond; 0 if the engine decides by this machine's
-    clock, or by an injected one."""
+    """Return the seconds by which a server's clock is ahead of this machine's, to the millisecond; 0 if the engine decides by this
+    machine's clock, or by an injected one."""
     if not isinstance(clock, RemoteClock) or not clock.known:
         return 0.0
     return round((clock() - wall_clock()) / SECOND, 3)
@@ -105,11 +105,11 @@ class Reading(NamedTuple):
     """When it was read, by `steady`. None for an injected clock: then time moves only when that clock moves."""
 
     def now(self) -> Slot:
-        """The slot that the engine's clock has reached by now, at least."""
+        """Return the slot that the engine's clock has reached by now, at least."""
         return self.slot if self.since is None else self.slot + int((steady() - self.since) * SECOND)
 
 
 def read(clock: Clock, *slots: Slot) -> Reading:
-    """The later of a clock and the slots of pools: time never moves backwards along a pool, and no answer may say that it did."""
+    """Return the later of a clock and the slots of pools: time never moves backwards along a pool, and no answer may say that it did."""
     real = clock is wall_clock or isinstance(clock, RemoteClock)
     return Reading(max(clock(), *slots, 0), steady() if real else None)

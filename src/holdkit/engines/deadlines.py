@@ -41,7 +41,7 @@ def too_late() -> Overloaded:
 
 
 def passed() -> bool:
-    """Whether the deadline of this thread or task has passed."""
+    """Return whether the deadline of this thread or task has passed."""
     return _until.get() <= time.monotonic()
 
 

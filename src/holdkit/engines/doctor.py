@@ -47,12 +47,12 @@ def space_of(path: Path) -> Space | None:
 
 
 def is_low(space: Space) -> bool:
-    """Whether a person should make room."""
+    """Return whether a person should make room."""
     return space.free < LOW * space.total
 
 
 def examine_space(space: Space, min_free: int) -> Finding:
-    """How much room there is for the data."""
+    """Report how much room there is for the data."""
     says = f"{space.free >> 20} MiB free of {space.total >> 20}"
     if space.free < NONE:
         return Finding("disk space", "fail", says, "make room: writes are about to fail")
@@ -65,7 +65,7 @@ def examine_space(space: Space, min_free: int) -> Finding:
 
 
 def examine_path(path: Path, min_free: int = MIN_FREE) -> Iterator[Finding]:
-    """Who may read it, and how much room there is."""
+    """Report who may read the data, and how much room there is."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         yield Finding("file mode", "warn", f"{path} is open to others ({mode:o})", f"chmod go= {path}")

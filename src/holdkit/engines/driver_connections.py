@@ -17,7 +17,7 @@ _ASYNC_SESSIONS = ("AsyncSession", "async_scoped_session")
 
 
 def driver_connection(tx: object) -> Any:
-    """The driver's connection behind that of a framework, or `tx` itself. Raises `InvalidRequest` if there is no transaction."""
+    """Return the driver's connection behind that of a framework, or `tx` itself. Raise `InvalidRequest` if there is no transaction."""
     if _derives(tx, "sqlalchemy"):
         if _named(tx, *_ASYNC_SESSIONS, "AsyncConnection"):
             raise invalid("tx", "tx_unsupported", f"is an {type(tx).__name__}: use holdkit.connect_async with it")
@@ -58,7 +58,7 @@ def spoil(tx: object) -> None:
 
 
 def transaction_ended() -> InvalidRequest:
-    """The error for application code that ended the transaction it was given, or rolled back to a savepoint from before our call,
+    """Return the error for application code that ended the transaction it was given, or rolled back to a savepoint from before our call,
     which releases the locks."""
     return invalid("tx", "transaction_ended", "your function ended the transaction it was given, or rolled back to a savepoint "
                    "from before the call: nothing was held. What it wrote before may be committed. Leave commit and rollback "
@@ -113,7 +113,8 @@ def _driver(connection: Any) -> Any:
 
 
 def _unusable(error: Exception) -> InvalidRequest | EngineError:
-    """An error about SQLAlchemy's own state is the caller's mistake (`InvalidRequest`); an error of the database is an `EngineError`."""
+    """Map an error about SQLAlchemy's own state to `InvalidRequest`, the caller's mistake; any other error is the database's:
+    `EngineError`."""
     names = [base.__name__ for base in type(error).__mro__]
     if "PendingRollbackError" in names:
         return invalid("tx", "tx_aborted", f"the transaction is to be rolled back first: {error}")

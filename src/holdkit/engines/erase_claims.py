@@ -56,7 +56,7 @@ class RenameClaim:
         """Whether an entry names the id that the pool gets if it is taken."""
 
     def run(self) -> None:
-        """Rename it, whatever others do meanwhile."""
+        """Rename the pool. Retry while other writers change it; after `ROUNDS` attempts raise `Overloaded`."""
         for _ in range(ROUNDS):
             self._search(self._reached)
             ended: list[_Next] = []
@@ -75,7 +75,7 @@ class RenameClaim:
         raise Overloaded("an erased claim is changed all the time: stop that, and erase it again", retry_after=1.0)
 
     def _search(self, reached: dict[int, int]) -> None:
-        """Remember what names the pool behind what was reached."""
+        """Search the journal behind `reached`, and remember what names the pool."""
         taken = self._erasure.new.taken_id(self._pool)
         own, its = texts_of(self._pool), texts_of(taken) if self._erasure.new.stored.claims else ()
         for found in self._find.entries([*own, *its], reached):
@@ -120,6 +120,6 @@ class RenameClaim:
         return Rewrites(entries, holds, renamed=renamed)
 
     def _after(self, entry: Entry) -> Entry:
-        """What becomes of an entry that names the pool. (A refused command may be erased because it asked for the key.)"""
+        """Return an entry that names the pool with the new id. (A refused command may be erased because it asked for the key.)"""
         erasure = self._erasure
         return erasure.new.entry(entry if entry.refused is None else erasure.entry(entry), erasure.stub)

@@ -88,7 +88,7 @@ class EraseJob:
         """What an account is called in entries since it was erased before."""
 
     def run(self) -> Erased:
-        """Everything, or what is left of a run that was interrupted."""
+        """Erase everything, or the rest of an interrupted run."""
         erasure, selector = self.erasure, self.erasure.selector
         begun = self._store.remembered(erasure.id)
         stub = begun or (erasure.stub if self._dry_run else self._store.remember(erasure.id, erasure.stub))
@@ -127,8 +127,7 @@ class EraseJob:
             self._change([*dict.fromkeys(entry.subject for entry in named)])
 
     def _erase_attempts(self) -> None:
-        """Rewrite the holds that had an erased key and no account, with the claims that these had, in rounds. Does not wait for new ones.
-        """
+        """Rewrite the holds that had an erased key and no account, with the claims that these had, in rounds. Does not wait for new ones."""
         for _ in range(ROUNDS if self.erasure.gone() else 0):
             texts = texts_of_pools(self.erasure.gone())
             found = (_entry(row) for rows in self._find.entries(texts) for row in rows)
@@ -147,7 +146,7 @@ class EraseJob:
         return self._whole(rows, rows.holds(self._tenant, holds), rows.entries_about(self._tenant, holds))
 
     def _whole(self, rows: Rows, stored: Sequence[StoredHold], journal: Sequence[JournalRow]) -> Rewrites:
-        """These holds, with all of their entries."""
+        """Rewrite these holds with all of their entries."""
         erasure = self.erasure
         entries = [(row, decode_entry(row.text)) for row in journal]
         births = [*stored, *(entry.hold for _, entry in entries if entry.hold is not None)]
@@ -163,7 +162,7 @@ class EraseJob:
         return Rewrites(rewritten, changed, self._last_changed(rows, [entry for _, entry in entries]))
 
     def _last_changed(self, rows: Rows, entries: Iterable[Entry]) -> list[Pool]:
-        """The rows of those pools that one of these entries was the last to change, where erasure changes them."""
+        """Rewrite the rows of those pools that one of these entries was the last to change, where erasure changes them."""
         erasure = self.erasure
         states = {effect.pool.id: effect.pool for entry in entries for effect in entry.effects}
         wanted = [id for id, pool in states.items() if erasure.pool(pool) != pool]
@@ -196,8 +195,8 @@ class EraseJob:
         raise Overloaded("what is erased is written anew all the time: stop that, and erase it again", retry_after=1.0)
 
     def _sorted(self, found: Iterable[JournalRow], gone: Collection[str]) -> tuple[list[str], list[JournalRow]]:
-        """The holds of these entries that are to be rewritten as a whole, because the entries say more that is erased than what they say
-        of a pool; and the other entries. Left out: what others write about the person meanwhile, unless it is on one of these pools."""
+        """Sort entries into the holds to be rewritten as a whole, because the entries say more that is erased than what they say of a
+        pool, and the other entries. Leaves out what others write about the person meanwhile, unless it is on one of these pools."""
         erasure = self.erasure
         whole: dict[str, None] = {}
         rest: list[JournalRow] = []
@@ -213,8 +212,8 @@ class EraseJob:
         return list(whole), rest
 
     def _finish_pools(self, pools: Sequence[str], reached: Mapping[int, int]) -> bool:
-        """The rows of these pools, and the entries about them that were written behind the search; or nothing, if a hold is among these
-        that must be rewritten as a whole."""
+        """Rewrite the rows of these pools, and the entries about them written since the search; or nothing, and return False, if a hold
+        among these must be rewritten as a whole."""
         done: list[bool] = []
 
         def work(rows: Rows) -> Rewrites:

@@ -36,8 +36,8 @@ def erase_records(find: Search, erasure: Erasure, write: Write) -> None:
 
 
 def _telling(find: Search, erasure: Erasure, whole: dict[str, None]) -> Iterator[list[JournalRow]]:
-    """Entries that tell of the person, span by span, without those about records that are concerned as a whole: these are added to
-    `whole`, by subject."""
+    """Yield entries about the person, span by span, except those about records that are erased as a whole: add these to `whole`, by
+    subject."""
     selector, records = erasure.selector, erasure.records
     named = [text for value in (selector.value, selector.label) if value for text in texts_within(value)]
     for found in find.entries([*RECORDS, *named]):
@@ -52,7 +52,7 @@ def _telling(find: Search, erasure: Erasure, whole: dict[str, None]) -> Iterator
 
 
 def rewritten_records(rows: Rows, erasure: Erasure, found: Sequence[JournalRow]) -> Rewrites:
-    """These entries, and those stored records that one of them wrote last: a record and its entry are replaced together."""
+    """Rewrite these entries, and those stored records that one of them wrote last: a record and its entry are replaced together."""
     journal = [(row, decode_entry(row.text)) for row in found]
     wrote = {entry.record.key: entry.record for _, entry in journal if entry.record is not None}
     known = sorted({each for key in wrote for each in keys_to_know(key)})

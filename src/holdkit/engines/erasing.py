@@ -53,11 +53,11 @@ class Erasing(Protocol):
         ...
 
     def unfinished(self) -> bool:
-        """Whether an erasure has begun and has not ended: it is under way, or was interrupted. Nothing is archived meanwhile."""
+        """Return whether an erasure has begun and has not ended: it is under way, or was interrupted. Nothing is archived meanwhile."""
         ...
 
     def finish_erasure(self, erasure: Erasure) -> None:
-        """The erasure is journaled: forget that it was begun, and remove what was replaced from the files."""
+        """Forget that the erasure was begun, and remove what was replaced from the files. Called when the erasure is journaled."""
         ...
 
 
@@ -104,12 +104,12 @@ class Rows(Protocol):
     """An open transaction: what can be read in it, and what is written at its end. No other erasure has one open."""
 
     def lock(self, tenant: str, pools: Sequence[str], holds: Sequence[str]) -> None:
-        """First of all: lock these pools, these holds with all of their pools, and the pools of their claims, against everybody who would
-        change them. Entries that name these holds, or change these pools, cannot be added until the transaction ends."""
+        """Lock these pools, these holds with all of their pools, and the pools of their claims; call it before any other method. Until
+        the transaction ends, no other one can add entries that name these holds or change these pools."""
         ...
 
     def entries_about(self, tenant: str, subjects: Sequence[str]) -> list[JournalRow]:
-        """Every entry about these subjects, in order of lane and number."""
+        """Return every entry about these subjects, in order of lane and number."""
         ...
 
     def entries_at(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
@@ -117,19 +117,19 @@ class Rows(Protocol):
         ...
 
     def holds(self, tenant: str, ids: Sequence[str]) -> list[StoredHold]:
-        """Those of these holds that are stored. They, or their pools, are locked."""
+        """Return those of these holds that are stored; they, or their pools, are locked."""
         ...
 
     def pools(self, tenant: str, ids: Sequence[str]) -> list[Pool]:
-        """Those of these pools that are stored; locked, if they were not."""
+        """Return those of these pools that are stored, and lock those that were not locked."""
         ...
 
     def uses(self, tenant: str, account: str, pools: Sequence[str]) -> bool:
-        """Whether an account uses any units. It uses none of other pools than these, which are locked."""
+        """Return whether an account uses any units of these locked pools; it uses no others."""
         ...
 
     def operations(self, tenant: str, after: str, limit: int) -> list[Operation]:
-        """Recorded answers that are stored whole, by id."""
+        """Return recorded answers that are stored whole, by id."""
         ...
 
     def baseline(self, lane: int, keys: Sequence[RowKey]) -> Mapping[RowKey, str]:
@@ -145,27 +145,27 @@ class Store(Protocol):
     """What an engine provides."""
 
     def ends(self) -> Mapping[int, int]:
-        """The last number of each lane."""
+        """Return the last number of each lane."""
         ...
 
     def naming(self, tenant: str, texts: Sequence[str], lane: int, after: int, upto: int) -> list[JournalRow]:
-        """The tenant's entries in a span of numbers whose text contains any of these, in order."""
+        """Return the tenant's entries in a span of numbers whose text contains any of these, in order."""
         ...
 
     def marked_holds(self, tenant: str, by: str, value: str, after: str, limit: int) -> list[StoredHold]:
-        """Stored holds whose column `by` (entity, account, actor) has this value, by id."""
+        """Return stored holds whose column `by` (entity, account, actor) has this value, by id."""
         ...
 
     def remember(self, id: str, stub: str) -> str:
-        """The stub of an erasure that has begun under this id, if there is one; else remember this one."""
+        """Remember the stub of an erasure that begins under this id, unless one is remembered; return the remembered one."""
         ...
 
     def forget(self, id: str) -> None:
-        """The erasure has ended, or there was nothing to erase."""
+        """Forget an erasure that has ended, or that had nothing to erase."""
         ...
 
     def remembered(self, id: str) -> str | None:
-        """The stub of an erasure that has begun under this id."""
+        """Return the stub of an erasure that has begun under this id."""
         ...
 
     def settle(self) -> None:
@@ -187,7 +187,7 @@ class Search:
         """Holds that were found by their rows: work of its own, before the journal is searched."""
 
     def entries(self, texts: Sequence[str], reached: dict[int, int] | None = None) -> Iterator[list[JournalRow]]:
-        """Entries that contain any of these texts, span by span: all, or those behind what was `reached`, which is moved on."""
+        """Yield entries that contain any of these texts, span by span: all, or those behind `reached`, which it moves on."""
         ends = dict(self._store.ends())
         if not reached:
             self._total, self._done = sum(ends.values()) + self._holds, self._holds
@@ -207,7 +207,7 @@ class Search:
             self._progress(min(self._done, self._total), self._total)
 
     def holds(self, by: str, values: Iterable[str]) -> Iterator[list[StoredHold]]:
-        """Stored holds with one of these values, page by page: their entries may be archived."""
+        """Yield stored holds with one of these values, page by page: their entries may be archived."""
         for value in values if by != "claim" else ():
             page = self._store.marked_holds(self._tenant, by, value, "", PAGE)
             while page:
@@ -219,18 +219,18 @@ class Search:
 
 
 def of_hold(entry: Entry) -> bool:
-    """Whether an entry is about a hold, which its subject names."""
+    """Return whether an entry is about a hold, which its subject names."""
     baseline = entry.action is Action.JOURNAL_BASELINE and entry.hold is not None
     return baseline or entry.action.of_hold
 
 
 def texts_of_pools(pools: Sequence[str]) -> list[str]:
-    """What entries contain that name one of these pools of claims; of many pools what the ids of all claims begin with."""
+    """Return the texts that an entry contains if it names one of these pools of claims; for many pools, the beginning of all claims' ids."""
     return [CLAIMS] if len(pools) > MANY else [text for id in pools for text in texts_of(id)]
 
 
 def tells_more(after: Entry, before: Entry) -> bool:
-    """Whether more is erased of an entry than what it says of pools."""
+    """Return whether more is erased of an entry than what it says of pools."""
     return (after.hold, after.change, after.actor, after.reason) != (
         before.hold,
         before.change,
@@ -240,19 +240,19 @@ def tells_more(after: Entry, before: Entry) -> bool:
 
 
 def about_their_pools(rows: Rows, erasure: Erasure, holds: Iterable[StoredHold]) -> list[JournalRow]:
-    """Every entry about the pools of faces that erased holds were placed on: one of them may be of the same command."""
+    """Return every entry about the pools of faces that erased holds were placed on: one of them may be of the same command."""
     pools = {leg.pool for hold in holds if hold.id in erasure.holds for leg in hold.legs if leg.pool.startswith("~")}
     return rows.entries_about(erasure.selector.tenant, sorted(pools)) if pools else []
 
 
 def in_order(entries: Iterable[tuple[JournalRow, Entry]]) -> list[tuple[JournalRow, Entry]]:
-    """In order of lane and number, each once."""
+    """Sort entries by lane and number, each once."""
     every = {(row.lane, row.seq): (row, entry) for row, entry in entries}
     return [one for _, one in sorted(every.items())]
 
 
 def resealed(done: Rewrites, find: Callable[[JournalRow], Seal | None]) -> list[Seal]:
-    """The seals over rewritten entries: what could be guessed from their salts is destroyed with the values."""
+    """Return the seals over rewritten entries, without the salts by which a reader could guess erased values."""
     seals: dict[tuple[int, int], Seal] = {}
     for row, after in (*done.entries, *done.archived):
         seal = find(row)
@@ -278,5 +278,5 @@ def with_totals(done: Rewrites, lanes: Iterable[ArchivedLane], stored: Callable[
 
 
 def parts(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """A sequence in parts of at most this size."""
+    """Split a sequence into parts of at most `size`."""
     return (whole[at : at + size] for at in range(0, len(whole), size))

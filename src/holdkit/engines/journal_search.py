@@ -16,7 +16,7 @@ from ..core.searching import FoundEntries, SearchJournal, fits_entry
 
 
 def written(pool: str) -> str:
-    """How an entry's text names a pool."""
+    """Return how an entry's text names a pool."""
     return msgspec.json.encode(pool).decode()
 
 
@@ -29,7 +29,7 @@ class Texts(NamedTuple):
 
     @classmethod
     def of(cls, query: SearchJournal) -> Texts:
-        """For one search."""
+        """Prepare the texts of one search."""
         action = "" if query.action is None else f'"action":{written(query.action.value)}'
         actor = "" if query.actor is None else f'"actor":{written(query.actor)}'
         correlation = "" if query.correlation_id is None else f'"correlation_id":{written(query.correlation_id)}'
@@ -69,7 +69,7 @@ def search_lanes(query: SearchJournal, kept: Mapping[int, tuple[int, int]], look
 
 
 def _search_lane(query: SearchJournal, lane: int, first: int, last: int, share: int, look: LookBetween) -> _Lane:
-    """A span of one lane: `share` entries or, if the subject is known, as many about it."""
+    """Search a span of one lane: `share` entries or, if the subject is known, `share` entries about it."""
     start = query.start
     begin = max(first - 1, (last if query.newest_first else 0) if start is None else start.get(lane, 0))
     if query.newest_first:
@@ -98,7 +98,7 @@ Look: TypeAlias = Callable[[int, int], Page[JournalRow]]
 def find_touching(
     query: ReadPoolHistory, after: int, last: int, look: Look, first: Sequence[JournalRow] = ()
 ) -> Page[JournalRow]:
-    """The first entries of a lane behind `after` that touched the pool; before them what stands for those that are archived."""
+    """Find the first entries of a lane behind `after` that touched the pool; before them come the rows that stand for archived ones."""
 
     def touching(after: int) -> Iterator[JournalRow]:
         yield from first

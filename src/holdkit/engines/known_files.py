@@ -31,14 +31,14 @@ def file_differences(
 def end_differences(
     file: ArchiveFile, end: ArchiveEnd, known: Mapping[int, KnownFile], pending: Mapping[int, str]
 ) -> Iterator[Difference]:
-    """What differs of a file that was read: its checksums fit its lines, but these may be others than were archived."""
+    """Yield the differences of a file that was read: its checksums fit its lines, but these may be others than were archived."""
     one = known.get(file.first)
     if one is not None and one.sha256 != end.sha256 and not has_any(file, pending):
         yield difference(file, "sha256", end.sha256, one.sha256)
 
 
 def refusal(directory: ArchiveDirectory, found: Difference, advice: str) -> EngineError:
-    """The error of a job that changes nothing because of a file."""
+    """Return the error of a job that changes nothing because of a file."""
     return EngineError(
         f"{directory.path / found.key}: {found.field} is {found.stored}, and this database knows {found.expected}. The file was damaged, "
         "removed or swapped, or it was erased after the copy was made from which this database was restored, or is of another database. "
@@ -47,10 +47,10 @@ def refusal(directory: ArchiveDirectory, found: Difference, advice: str) -> Engi
 
 
 def has_any(file: ArchiveFile, pending: Mapping[int, str]) -> bool:
-    """Whether an erasure is still to write some of these entries into a file."""
+    """Return whether an erasure is still to write some of these entries into a file."""
     return any(file.first <= seq <= file.last for seq in pending)
 
 
 def difference(file: ArchiveFile, field: str, found: object, known: object) -> Difference:
-    """A difference of a file."""
+    """Return a difference of a file."""
     return Difference("archive", file.path.name, field, str(found), str(known))

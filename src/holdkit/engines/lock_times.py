@@ -32,7 +32,7 @@ class LockTimes(Struct, frozen=True):
         return f"<LockTimes transactions={self.transactions} seconds={self.seconds:.6g}>"
 
     def quantile(self, part: float) -> float:
-        """The upper bound of the bucket that contains this part, from 0 to 1, of the transactions; 0 if there are none."""
+        """Return the upper bound of the bucket that contains this part, from 0 to 1, of the transactions; 0 if there are none."""
         reached = 0
         for bound, count in zip((*self.bounds, float("inf")), self.counts, strict=True):
             reached += count

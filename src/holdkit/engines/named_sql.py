@@ -20,7 +20,8 @@ _STATEMENT = re.compile(r"(?:[^;$]|\$\$.*?\$\$|\$)+", re.DOTALL)
 
 
 def load_blocks(package: str, folder: str = "sql", parts: Mapping[str, str] = NO_PARTS) -> dict[str, str]:
-    """Every named statement of the files in the package's folder. `parts` are further parts, such as lists of columns that are computed."""
+    """Load every named statement of the files in the package's folder. `parts` are further parts, such as lists of columns that are
+    computed."""
     found: dict[str, dict[str, str]] = {"name": {}, "part": {**parts}}
     for file in sorted(files(package).joinpath(folder).iterdir(), key=lambda path: path.name):
         if file.name.endswith(".sql"):
@@ -32,14 +33,14 @@ def load_blocks(package: str, folder: str = "sql", parts: Mapping[str, str] = NO
 
 
 def parse(text: str) -> Iterator[tuple[str, str, str]]:
-    """The blocks of one file: whether each is a statement (name) or a part, its name, and its text, comments left out."""
+    """Yield the blocks of one file: whether each is a statement (name) or a part, its name, and its text without comments."""
     _, *blocks = _MARK.split(text)
     for kind, name, body in zip(*[iter(blocks)] * 3, strict=True):
         yield kind, name, "\n".join([line for line in body.splitlines() if line and not line.startswith("--")])
 
 
 def completed(text: str, parts: Mapping[str, str]) -> str:
-    """The text with its parts put in."""
+    """Insert the parts into a text."""
     while (named := _PART.search(text)) is not None:
         if named[1] not in parts:
             raise ValueError(f"no part is named {named[1]}")
@@ -48,7 +49,7 @@ def completed(text: str, parts: Mapping[str, str]) -> str:
 
 
 def load_migrations(package: str) -> list[tuple[int, str, str]]:
-    """Number, name and text of every migration under the package's folder `migrations`, in order."""
+    """Load number, name and text of every migration under the package's folder `migrations`, in order."""
     return sorted(
         (int(file.name[:4]), file.name[:-4], file.read_text("utf-8"))
         for file in files(package).joinpath("migrations").iterdir()
@@ -57,6 +58,6 @@ def load_migrations(package: str) -> list[tuple[int, str, str]]:
 
 
 def statements_of(text: str) -> list[str]:
-    """The statements of a migration, one by one, comments left out; what stands between `$$` is part of one. (None of ours has a semicolon
-    or `--` in a string.)"""
+    """Split a migration into statements, without comments; text between `$$` belongs to one statement. (None of ours has a semicolon or
+    `--` in a string.)"""
     return [stripped for each in _STATEMENT.findall(_COMMENT.sub("", text)) if (stripped := each.strip())]

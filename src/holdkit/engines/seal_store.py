@@ -12,19 +12,19 @@ class SealStore(Protocol):
     """The engine can keep the seals of its journal (`holdkit.core.seals`). It stores them, and does not know what they say."""
 
     def last_seals(self) -> dict[int, Seal]:
-        """The last seal of each lane that has any."""
+        """Return the last seal of each lane that has any."""
         ...
 
     def read_seals(self, lane: int, after: int, limit: int) -> list[Seal]:
-        """A lane's seals whose first entry has a number above `after`, in order."""
+        """Return a lane's seals whose first entry has a number above `after`, in order."""
         ...
 
     def read_run(self, lane: int, after: int, limit: int) -> list[JournalRow]:
-        """A lane's entries after a number, in order, with the numbers and texts that are stored."""
+        """Return a lane's entries after a number, in order, with the numbers and texts that are stored."""
         ...
 
     def rewrites(self) -> int:
-        """How often an erasure has rewritten entries: asked before they are read."""
+        """Return how often an erasure has rewritten entries. Asked before the entries are read."""
         ...
 
     def add_seal(self, seal: Seal, rewrites: int) -> bool:

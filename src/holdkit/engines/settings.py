@@ -30,7 +30,7 @@ class StoredLimits:
         self._secret, self._lanes = secret, lanes
 
     def names(self, limits: Limits) -> ErasedNames | None:
-        """What recognises erased names under these limits; None: there are none, or the engine cannot erase."""
+        """Return what recognises erased names under these limits; None if there are none, or the engine cannot erase."""
         return None if self._secret is None else names_of(limits, self._secret, self._lanes)
 
     def bound(self, **unstored: int) -> None:
@@ -47,7 +47,7 @@ class StoredLimits:
 
 
 def stored_form(limits: Limits) -> dict[str, Any]:
-    """What is stored when the data is created."""
+    """Return what is stored when the data is created."""
     return {name: getattr(limits, name) for name in MEANING}
 
 
@@ -57,7 +57,7 @@ stays, whatever the default becomes."""
 
 
 def limits_as_created(where: str, stored: Mapping[str, Any], asked: Limits | None, defaults: Limits) -> Limits:
-    """The limits that change meaning as stored, the others as asked for."""
+    """Return the limits that change meaning as stored, the others as asked for."""
     asked = asked or defaults
     found = {**BEFORE, **stored}
     for name in MEANING:
@@ -67,7 +67,7 @@ def limits_as_created(where: str, stored: Mapping[str, Any], asked: Limits | Non
 
 
 def check_asked(where: str, asked: Limits | None, stored: StoredLimits) -> StoredLimits:
-    """`InvalidRequest` unless what was asked for is the default, what the data was created with, or what is in force."""
+    """Raise `InvalidRequest` unless what was asked for is the default, what the data was created with, or what is in force."""
     for name in MEANING if asked is not None else ():
         wanted, present = getattr(asked, name), getattr(stored.in_force, name)
         if wanted not in (getattr(Limits(), name), getattr(stored.created, name), present):
@@ -80,5 +80,5 @@ def check_asked(where: str, asked: Limits | None, stored: StoredLimits) -> Store
 
 
 def _shown(name: str, value: int | None) -> str:
-    """A limit as callers write it: intervals in seconds."""
+    """Return a limit as callers write it: intervals in seconds."""
     return f"{value / SECOND:.12g} s" if name in SPANS and value is not None else str(value)

@@ -39,7 +39,7 @@ class Spill:
         return SpillTable(self, f"t{self._tables}", kind, width)
 
     def connection(self) -> sqlite3.Connection:
-        """The temporary database, made when it is first needed."""
+        """Return the temporary database, created at first use."""
         if self._connection is None:
             self._connection = connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
             for pragma in ("temp_store = file", "page_size = 16384", f"cache_size = -{PAGES}", "journal_mode = off",
@@ -68,7 +68,7 @@ class SpillTable(Generic[K, V]):
         self._spilled = False
 
     def get(self, key: K) -> V | None:
-        """The row as it is now."""
+        """Return the row as it is now."""
         raw = self._recent.get(key)
         if raw is None:
             raw = self._before.get(key)
@@ -88,7 +88,7 @@ class SpillTable(Generic[K, V]):
             self._write()
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Every row, in order of the keys; the table must not change meanwhile."""
+        """Yield every row, in order of the keys; the table must not change meanwhile."""
         decode = self._decode
         for key, raw in self._read() if self._spilled else sorted(self._recent.items()):
             if raw:

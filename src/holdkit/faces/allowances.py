@@ -1,7 +1,7 @@
-"""Allowances: so much per window and client; and the pools behind them.
+"""Allowances: how much each client may use per window; and the pools behind them.
 
-The window of a command follows from the slot at which it is decided, so it is no part of what the caller has asked
-for: `Meter.leg` names the window, and its `asked` does not. Decides nothing, reads no clock.
+The window of a command follows from the slot at which it is decided, so the caller has not asked for it: `Meter.leg` names the window,
+and its `asked` does not. Decides nothing, reads no clock.
 """
 
 from __future__ import annotations
@@ -64,21 +64,21 @@ class Meter(Struct, frozen=True):
     period: Period
 
     def pool(self, client: str, window: Window) -> str:
-        """The id of a client's pool for a window."""
+        """Return the id of a client's pool for a window."""
         return f"{self.pools(client)}@{window.opens // SECOND}"
 
     def pools(self, client: str) -> str:
-        """How the ids of all windows of a client begin, up to their first second."""
+        """Return the beginning of the ids of all windows of a client, up to their first second."""
         between = f"{part(self.budget)}/" if self.budget else ""
         return f"{self.prefix}/{part(client)}/{between}{self.period.name}"
 
     def counts(self, pool: str) -> bool:
-        """Whether a pool belongs to this budget, whatever its client and window."""
+        """Return whether a pool belongs to this budget, whatever its client and window."""
         parts = pool.split("/")
         return len(parts) == 5 and "/".join(parts[:2]) == self.prefix and parts[3] == part(self.budget)
 
     def leg(self, client: str, quantity: int, slot: Slot) -> FaceLeg:
-        """An amount of the window that a slot lies in."""
+        """Return an amount of the window that a slot lies in."""
         window = self.period.window(slot)
         return FaceLeg(
             self.pool(client, window),
@@ -90,7 +90,7 @@ class Meter(Struct, frozen=True):
         )
 
     def total_for(self, client: str) -> int:
-        """How much a client has per window."""
+        """Return how much a client has per window."""
         return whole(self.total(client) if callable(self.total) else self.total, "total", 0, MAX_QUANTITY)
 
 
@@ -119,7 +119,7 @@ class Usage(Struct, frozen=True):
 
 
 def meters_of(face: str, name: Any, budgets: Mapping[str, Any]) -> tuple[Meter, ...]:
-    """The meters of a face, in order of budget; a budget has one allowance, or several with different windows."""
+    """Return the meters of a face, in order of budget; a budget has one allowance, or several with different windows."""
     prefix = f"~{face}/{part(text(name, 'name', MAX_NAME))}"
     meters: list[Meter] = []
     for budget in sorted(budgets):
@@ -149,7 +149,7 @@ def meters_of(face: str, name: Any, budgets: Mapping[str, Any]) -> tuple[Meter, 
 
 
 def amounts_by(given: Any, field: str, least: int, budgets: Sequence[str]) -> dict[str, int]:
-    """Amounts by budget, checked; a number will do if there is one budget."""
+    """Check amounts by budget, and return them; a number will do if there is one budget."""
     if not isinstance(given, Mapping):
         if len(budgets) > 1:
             names = ", ".join(budgets)
@@ -166,13 +166,12 @@ def amounts_by(given: Any, field: str, least: int, budgets: Sequence[str]) -> di
 
 
 def client_of(value: Any) -> str:
-    """The client whose window it is: any text."""
+    """Check the client whose window it is, any text, and return it."""
     return text(value, "client", MAX_ID)
 
 
 def part(value: str) -> str:
-    """A name as one part of a pool id: separators are escaped, long names are hashed. No two names give the same
-    part."""
+    """Return a name as one part of a pool id: escapes separators, hashes long names. No two names give the same part."""
     escaped = value.translate(_ESCAPES)
     if len(escaped) <= _MAX_PART:
         return escaped

@@ -69,7 +69,7 @@ class CapacityQuery(Generic[Key, Window]):
         return self.answered(capacity, held)
 
     async def ask_async(self, tx: Any) -> Group:
-        """The same, awaiting what must be awaited."""
+        """Ask the application as `ask` does, and await what it answers."""
         capacity = self._resource.capacity(tx, self._key, self._window)
         if isinstance(capacity, Awaitable):
             capacity = await capacity
@@ -79,7 +79,7 @@ class CapacityQuery(Generic[Key, Window]):
         return self.answered(capacity, held)
 
     def answered(self, capacity: Any, held: Any) -> Group:
-        """The command with the answer on its leg."""
+        """Return the command with the answer on its leg."""
         for value in (capacity, held):
             if inspect.iscoroutine(value):
                 value.close()  # refused below, and never awaited
@@ -100,7 +100,7 @@ class CapacityQuery(Generic[Key, Window]):
 
 
 def unused_pool(name: Name, answered: Group, tenant: str) -> Pool:
-    """The pool as the first hold would find it: with the capacity that was answered, and nothing held."""
+    """Return the pool as the first hold would find it: with the capacity that was answered, and nothing held."""
     command = answered.commands[0]
     assert isinstance(command, PlaceHold | Consume)
     leg = command.legs[0]
@@ -109,7 +109,7 @@ def unused_pool(name: Name, answered: Group, tenant: str) -> Pool:
 
 
 def one_leg(name: Name, quantity: int) -> tuple[Leg, ...]:
-    """What a call takes, before the capacity is known."""
+    """Return what a call takes, before the capacity is known."""
     return (Leg(name.pool, quantity),)
 
 
@@ -212,8 +212,7 @@ class AsyncCapacityReader:
             )
 
     async def _acquire_lock(self) -> None:
-        """The engine has no lock to hold while the answer is awaited: the resources of this kernel wait for one
-        another."""
+        """Acquire the lock that the resources of this kernel share: the engine has none to hold while the answer is awaited."""
         seconds = self._engine.limits.lock_timeout / SECOND
         try:
             async with asyncio.timeout(seconds):

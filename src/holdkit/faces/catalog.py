@@ -1,7 +1,7 @@
-"""What faces have stored, by its names: calendars, budgets, rates, resources. Pure functions of the ids of their pools.
+"""Read what faces have stored from the ids of their pools: calendars, budgets, rates, resources. Pure functions.
 
-The definition of a face is in the application. What is stored are the pools of what was held, and their ids say what they are: these
-functions read them back. A name that was too long for an id is known by `#` and its hash, and is written so here.
+The definition of a face is in the application. The engine stores pools, one per thing that was held; these functions read names back from
+their ids. A name that was too long for an id stands here as `#` and its hash.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class Present(Struct, frozen=True):
-    """Of which faces there is anything."""
+    """Which faces have stored anything."""
 
     claims: bool
     items: bool
@@ -59,7 +59,7 @@ class Present(Struct, frozen=True):
 
 
 class StoredCell(Struct, frozen=True):
-    """One room in one night, or in one interval of time, of which something was held."""
+    """One room in one night, or in one interval of time, with units that were held."""
 
     key: str
     """Its date, or its beginning in UTC."""
@@ -102,29 +102,29 @@ def check_face(face: object, allowed: tuple[str, ...] = get_args(FaceName)) -> N
 
 
 def named_prefix(face: str, name: object) -> str:
-    """How the ids of the pools of one calendar, budget, rate or resource begin."""
+    """Return the beginning of the ids of the pools of one calendar, budget, rate or resource."""
     found = check_kind(name) if face == "resources" else part_of(text(name, "name", MAX_ID))
     return f"{PREFIXES[face]}{found}/"
 
 
 def part_of(name: str) -> str:
-    """A name as a part of an id; one that is written as its hash is one already."""
+    """Return a name as a part of an id. A name that stands as its hash is such a part already."""
     return name if _HASHED.fullmatch(name) else part(name)
 
 
 def name_of(written: str) -> str:
-    """The name that a part of an id stands for."""
+    """Return the name that a part of an id stands for."""
     return written if written.startswith("#") else unquote(written, errors="replace")
 
 
 def group_of(face: str, prefix: str, pool: str) -> str:
-    """The name behind a prefix in a pool's id."""
+    """Return the name behind a prefix in a pool's id."""
     found = pool[len(prefix) :].partition("/")[0]
     return found if face == "resources" else name_of(found)
 
 
 def days_of(begin: object, days: object) -> tuple[str, str]:
-    """The first day, and the first that is too late."""
+    """Return the first day, and the first day behind the range."""
     if not isinstance(begin, str) or not _DAY.fullmatch(begin):
         raise invalid("begin", "begin_not_date", "must be a date such as 2026-07-01")
     try:
@@ -140,7 +140,7 @@ def days_of(begin: object, days: object) -> tuple[str, str]:
 
 
 def window_of(prefix: str, pool: StoredPool) -> StoredWindow | None:
-    """What the pool of a window is; None if its id has another form."""
+    """Return the window that a pool stands for; None if its id has another form."""
     *names, last = pool.id[len(prefix) :].split("/")
     per, mark, second = last.partition("@")
     if not 1 <= len(names) <= 2 or not mark or not second.lstrip("-").isdecimal():
@@ -150,7 +150,7 @@ def window_of(prefix: str, pool: StoredPool) -> StoredWindow | None:
 
 
 def resource_texts(prefix: str, pool: str, stored: str | None = None) -> tuple[str, str]:
-    """Key and window of a resource's pool; from the record that stores long ones, if there is one."""
+    """Return key and window of a resource's pool; from the record that stores long ones, if there is one."""
     rest = pool[len(prefix) :] if stored is None else stored[1:-1]
     if rest.startswith("#"):
         key, _, window = rest.partition("/")
@@ -163,5 +163,5 @@ def resource_texts(prefix: str, pool: str, stored: str | None = None) -> tuple[s
 
 
 def is_hashed(texts: tuple[str, str]) -> bool:
-    """Whether key or window are only known by a hash."""
+    """Return whether key or window are only known by a hash."""
     return any(one.startswith("#") for one in texts)

@@ -46,7 +46,7 @@ class Claim:
 
     @property
     def id(self) -> str:
-        """`res_` and 32 hex digits: always the same for the same key. Of a claim that was erased, `erased_` and others."""
+        """`res_` and 32 hex digits, derived from the key, so equal for equal keys. After an erasure: `erased_` and others."""
         return self.raw.pool.id.removeprefix(CLAIMS)
 
     @property
@@ -81,7 +81,7 @@ class Claim:
 
     @property
     def taken(self) -> bool:
-        """Whether nobody else can hold the key: it is held or confirmed."""
+        """Whether the key is held or confirmed, so that no other caller can hold it."""
         return self.state in (State.HELD, State.CONFIRMED)
 
     @property
@@ -126,7 +126,7 @@ class Claim:
         return self.raw.hold is not None and len(self.raw.hold.legs) > 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
+        """Return everything, ready for JSON."""
         names = ("id", "key", "type", "value", "tenant", "hold", "taken", "entity", "fence", "combined")
         hold = self.raw.hold
         times = {
@@ -168,8 +168,7 @@ def claim_of(hold: Hold, key: str) -> Claim:
 
 
 def state_of(pool: Pool, hold: StoredHold | None) -> State:
-    """The state of a labelled pool of one unit in its present or last life. After the retention only the pool is
-    left to tell it."""
+    """Return the state of a labelled pool of one unit in its present or last life. After the retention only the pool tells it."""
     if hold is None:
         return State.RELEASED if pool.available else State.CONFIRMED
     for leg in hold.legs:

@@ -43,7 +43,7 @@ class Nights(Struct, frozen=True):
     zone: str
 
     def cells(self, begin: Any, end: Any, most: int) -> list[Cell]:
-        """The nights from check-in (inclusive) to check-out (exclusive)."""
+        """Return the nights from check-in (inclusive) to check-out (exclusive)."""
         first, last = _date(begin, "begin"), _date(end, "end")
         nights = (last - first).days
         _check_count(nights, most)
@@ -61,7 +61,7 @@ class Times(Struct, frozen=True):
     length: Slot
 
     def cells(self, begin: Any, end: Any, most: int) -> list[Cell]:
-        """The cells from `begin` (inclusive) to `end` (exclusive), both at the edge of a cell."""
+        """Return the cells from `begin` (inclusive) to `end` (exclusive), both at the edge of a cell."""
         slot, last = _time(begin, "begin"), _time(end, "end")
         _check_count(-((slot - last) // self.length), most)
         days = Period("day", zone=self.zone)
@@ -87,7 +87,7 @@ class Times(Struct, frozen=True):
 
 
 def cells_of(zone: Any, every: Any) -> Nights | Times:
-    """How a calendar is divided: by night, or by length."""
+    """Return how a calendar is divided: by night, or by length."""
     name = zone_of(zone)
     if every is None:
         return Nights(name)
@@ -169,7 +169,7 @@ class Grid(Struct, frozen=True):
     closing: Closed
 
     def legs(self, what: Any, begin: Any, end: Any, most: int) -> tuple[FaceLeg, ...]:
-        """One leg per room and cell; how many there are of the room is no part of what the caller asked for."""
+        """Return one leg per room and cell. The room's total is not among what the caller asked for, so a retry may find another."""
         wanted = self.wanted(what)
         cells = self.cut.cells(begin, end, most // len(wanted))
         return tuple(self._leg(room, cell, wanted[room]) for room in wanted for cell in cells)
@@ -182,7 +182,7 @@ class Grid(Struct, frozen=True):
         return FaceLeg(pool, quantity, total, opens=0, closes=cell.closes, asked=Leg(pool, quantity))
 
     def wanted(self, what: Any) -> dict[str, int]:
-        """How many of each room, in order of room."""
+        """Return how many of each room are wanted, in order of room."""
         amounts = {what: 1} if isinstance(what, str) else what
         if not isinstance(amounts, Mapping) or not 0 < len(amounts) <= MAX_ROOMS:
             raise invalid("what", "what_malformed", 'must be a room, or a mapping such as {"double": 2}')
@@ -192,24 +192,24 @@ class Grid(Struct, frozen=True):
         return {room: amounts[room] for room in sorted(amounts)}
 
     def prefix(self, room: Any) -> str:
-        """How the ids of a room's pools begin."""
+        """Return the beginning of the ids of a room's pools."""
         if type(room) is not str or room not in self.rooms:
             raise invalid("room", "room_unknown", "must be one of the rooms that the calendar was made with")
         return f"~calendar/{part(self.name)}/{part(room)}/"
 
     def total(self, room: str, cell: Cell) -> int:
-        """How many of a room there are in a cell; 0 if the cell is closed."""
+        """Return how many of a room there are in a cell; 0 if the cell is closed."""
         if self.closed(cell):
             return 0
         capacity = self.rooms[room]
         return whole(capacity(cell.begins) if callable(capacity) else capacity, "rooms", 0, MAX_QUANTITY)
 
     def closed(self, cell: Cell) -> bool:
-        """Whether the calendar closes a cell."""
+        """Return whether the calendar closes a cell."""
         return bool(self.closing(cell.begins)) if callable(self.closing) else cell.begins in self.closing
 
     def free(self, room: str, cell: Cell, pool: Pool | None, now: Slot) -> Free:
-        """The counters of a room in a cell, given its pool."""
+        """Return the counters of a room in a cell, given its pool."""
         total, held, consumed = (
             (self.total(room, cell), 0, 0) if pool is None else (pool.total, pool.held, pool.consumed)
         )
@@ -218,7 +218,7 @@ class Grid(Struct, frozen=True):
 
 
 def grid_of(name: Any, rooms: Any, zone: Zone, every: Any, closed: Any) -> Grid:
-    """A grid, checked as far as possible before it is used."""
+    """Check the parameters of a grid, except what callables will answer, and return it."""
     text(name, "name", MAX_NAME)
     if not isinstance(rooms, Mapping) or not 0 < len(rooms) <= MAX_ROOMS:
         raise invalid("rooms", "rooms_malformed", f'must be a mapping such as {{"double": 10}}, of at most {MAX_ROOMS}')
@@ -233,7 +233,7 @@ def grid_of(name: Any, rooms: Any, zone: Zone, every: Any, closed: Any) -> Grid:
 
 
 def _closed(closed: Any, *, nights: bool) -> frozenset[date | datetime]:
-    """The collection, checked: a datetime would never match a night, and a naive one matches nothing."""
+    """Check a collection of closed cells, and return it: a datetime would never match a night, and a naive one matches nothing."""
     if not isinstance(closed, set | frozenset | list | tuple):
         raise invalid("closed", "closed_malformed", "must be a collection of dates, or a function")
     for day in closed:

@@ -30,7 +30,7 @@ MAX_ITEM: Final = 500
 
 
 def key_of(type: object, value: object) -> str:
-    """`type:value`, exactly as written: nothing is trimmed or folded."""
+    """Return `type:value`, exactly as written: nothing is trimmed or folded."""
     kind = text(type, "type", MAX_TYPE)
     if ":" in kind:
         raise invalid("type", "type_malformed", "must not contain a colon: that is where the value begins")
@@ -38,7 +38,7 @@ def key_of(type: object, value: object) -> str:
 
 
 def split_key(key: object) -> tuple[str, str]:
-    """Type and value of a key."""
+    """Split a key into type and value."""
     found = text(key, "key", MAX_TYPE + 1 + MAX_VALUE)
     kind, colon, value = found.partition(":")
     if not colon:
@@ -48,7 +48,7 @@ def split_key(key: object) -> tuple[str, str]:
 
 
 def claim_pool(id: object) -> str:
-    """The pool behind a claim's id."""
+    """Return the pool behind a claim's id."""
     found = text(id, "id", MAX_ITEM)
     digits = found.removeprefix(ERASED_CLAIM if found.startswith(ERASED_CLAIM) else CLAIM)
     if len(digits) != 32 or digits == found or set(digits) - set("0123456789abcdef"):
@@ -57,7 +57,7 @@ def claim_pool(id: object) -> str:
 
 
 def item_pool(item: object) -> str:
-    """The pool behind an item."""
+    """Return the pool behind an item."""
     return ITEMS + text(item, "item", MAX_ITEM)
 
 
@@ -73,7 +73,7 @@ def items(*ids: str) -> Legs:
 
 
 def item_legs(ids: Iterable[str]) -> Legs:
-    """The same; sorted, whatever order they were given in."""
+    """Return items as legs of a hold, sorted, so that the order of `ids` does not matter."""
     pools = [item_pool(item) for item in listed(ids)]
     if not pools:
         raise invalid("items", "items_required", "must name at least one item")
@@ -113,7 +113,7 @@ class Item(Struct, frozen=True):
 
 
 def item_of(id: str, pool: Pool | None) -> Item:
-    """What a pool says about its item."""
+    """Return what a pool says about its item."""
     if pool is None:
         return Item(id, "missing")
     if pool.held:
@@ -122,7 +122,7 @@ def item_of(id: str, pool: Pool | None) -> Item:
 
 
 def item_name(pool: str) -> str:
-    """The item behind a pool."""
+    """Return the item behind a pool."""
     return pool.removeprefix(ITEMS)
 
 
@@ -134,8 +134,7 @@ def part_of_hold(subject: str, hold: str) -> PartOfHold:
 
 
 def op_of_attempt(op: str | None, attempt: int) -> str | None:
-    """The operation id of each attempt, since its refusal is recorded too: a retry makes the same attempts, with the same
-    results."""
+    """Return the operation id of an attempt. Its refusal is recorded too, so a retry makes the same attempts, with the same results."""
     if op is None or not attempt:
         return op
     text(op, "op", MAX_OP)
@@ -143,7 +142,7 @@ def op_of_attempt(op: str | None, attempt: int) -> str | None:
 
 
 def standing_for(items: Iterable[Leg]) -> str:
-    """A hold id that stands for these items where an operation names them instead of a hold."""
+    """Return a hold id that stands for these items where an operation names them instead of a hold."""
     digest = hashlib.blake2b(digest_size=16, person=b"holdkit.items")
     for leg in items:
         name = leg.pool.encode()

@@ -60,25 +60,25 @@ class Names(Generic[Key, Window]):
         self._key, self._window = _types_of(cls, base)
 
     def name(self, key: Key, window: Window) -> Name:
-        """The name of a key and window; `InvalidRequest` if they do not have the resource's types."""
+        """Return the name of a key and window. Raise `InvalidRequest` if they do not have the resource's types."""
         full = (_text(key, self._key, "key"), _text(window, self._window, "window"))
         return Name(f"{self.prefix(full[0])}{_short(full[1])}", full)
 
     def prefix(self, key_text: str | None = None) -> str:
-        """How the ids of all pools of this kind begin, or of those of one key."""
+        """Return the beginning of the ids of all pools of this kind, or of those of one key."""
         begin = f"{PREFIX}{self.kind}/"
         return begin if key_text is None else f"{begin}{_short(key_text)}/"
 
     def key_text(self, key: Key) -> str:
-        """The text of a key."""
+        """Return the text of a key."""
         return _text(key, self._key, "key")
 
     def window_suffix(self, window: Window) -> str:
-        """How the ids of all pools of one window end."""
+        """Return the end of the ids of all pools of one window."""
         return "/" + _short(_text(window, self._window, "window"))
 
     def texts(self, pool: str) -> tuple[str, str] | None:
-        """The texts of key and window in a pool id; None if the id is hashed."""
+        """Return the texts of key and window in a pool id; None if the id is hashed."""
         rest = pool.removeprefix(self.prefix())
         if rest.startswith("#"):
             return None
@@ -87,19 +87,19 @@ class Names(Generic[Key, Window]):
         return None if window.startswith("#") else (rest[:end], window)
 
     def values(self, texts: tuple[str, str]) -> tuple[Key, Window]:
-        """Key and window from their texts."""
+        """Decode key and window from their texts."""
         key: Key = _value(texts[0], self._key)
         window: Window = _value(texts[1], self._window)
         return key, window
 
     def values_of(self, body: str) -> tuple[Key, Window]:
-        """The same, from the record that stores long ones."""
+        """Return key and window from the record that stores those too long for an id."""
         _, end = json.JSONDecoder().raw_decode(body, 1)
         return self.values((body[1:end], body[end + 1 : -1]))
 
 
 def check_kind(kind: object) -> str:
-    """A dotted word such as "inventory.unit"."""
+    """Check a kind, a dotted word such as "inventory.unit", and return it."""
     found = text(kind, "kind", MAX_KIND)
     if "/" in found or found[0] == "~" or found != found.strip():
         raise invalid(
@@ -109,7 +109,7 @@ def check_kind(kind: object) -> str:
 
 
 def _types_of(cls: type[Any], base: type[Any]) -> tuple[Any, Any]:
-    """The types of key and window that `class Seats(Resource[ShowId, None])` declares; Any if it declares none."""
+    """Return the types of key and window that `class Seats(Resource[ShowId, None])` declares; Any if it declares none."""
     for each in cls.__mro__:
         for base_type in each.__dict__.get("__orig_bases__", ()):
             if get_origin(base_type) is base:
@@ -123,7 +123,7 @@ def _short(found: str) -> str:
 
 
 def _text(value: Any, kind: Any, field: str) -> str:
-    """The canonical text of a value, verified by reading it back."""
+    """Return the canonical text of a value, verified by reading it back."""
     found = canonical_json(_plain(value, field, 1))
     if len(found) > MAX_LENGTH:
         raise invalid(
@@ -145,7 +145,7 @@ def _value(found: str, kind: Any) -> Any:
 
 
 def _model(kind: type[Any], value: Any) -> Any:
-    """Decodes types that msgspec does not know."""
+    """Decode types that msgspec does not know."""
     if hasattr(kind, "model_validate"):
         return kind.model_validate(value)
     raise TypeError(f"{kind} is not a key")
@@ -160,7 +160,7 @@ def _type_name(kind: Any) -> str:
 
 
 def _plain(value: Any, field: str, depth: int) -> Any:
-    """A value as JSON has it."""
+    """Return a value as JSON has it."""
     if depth > MAX_DEPTH:
         raise invalid(field, f"{field}_too_deep", f"is nested deeper than {MAX_DEPTH} levels")
     if value is None or type(value) is bool:
@@ -185,7 +185,7 @@ def _plain(value: Any, field: str, depth: int) -> Any:
 
 
 def _fields(value: Any, field: str) -> list[tuple[str, Any]]:
-    """The fields of a record, by the names under which they are read back."""
+    """Return the fields of a record, by the names under which they are read back."""
     if isinstance(value, Struct):
         config = value.__struct_config__
         tag = [] if config.tag is None else [(str(config.tag_field), config.tag)]

@@ -35,23 +35,22 @@ class Resource(Generic[Key, Window]):
     """A dotted word of your choice, such as "inventory.unit": one per class, never changed."""
 
     def capacity(self, tx: Any, key: Key, window: Window) -> int | Awaitable[int]:
-        """How many units there are, used or not. In an `AsyncKernel` it may be `async def`."""
+        """Return how many units there are, used or not. In an `AsyncKernel` it may be `async def`."""
         raise NotImplementedError(f"{type(self).__name__} must define capacity(tx, key, window)")
 
     def held(self, tx: Any, key: Key, window: Window) -> int | Awaitable[int]:
-        """How many units are in use. If it is not overridden, the kernel's own counters count.
+        """Return how many units are in use. If it is not overridden, the kernel's own counters count.
 
-        If it is overridden, it replaces them: available = capacity - held. It must then include this kernel's own
-        holds as far as they count; the kernel cannot check that.
+        If it is overridden, it replaces them: available = capacity - held. It must then include those of this kernel's own holds that
+        count; the kernel cannot check that.
         """
         raise NotImplementedError
 
     def closes(self, key: Key, window: Window) -> datetime | None:
-        """When the window ends, as an aware datetime; None, the default: never.
+        """Return when the window ends, as an aware datetime; None, the default: never.
 
-        From then on nothing more is granted in it (`WindowClosed`); extend, confirm, release and return still work.
-        Once nothing is held in it, a sweep removes it together with what was consumed there, so counting per minute
-        or day never fills a table.
+        From then on nothing more is granted in it (`WindowClosed`); extend, confirm, release and return still work. Once nothing is held
+        in it, a sweep removes it together with what was consumed there, so counting per minute or day never fills a table.
         """
         del key, window
         return None
@@ -81,17 +80,17 @@ class ResourcePool(Struct, Generic[Key, Window], frozen=True):
 
 
 def overrides(resource: Resource[Any, Any], method: str) -> bool:
-    """Whether the application overrides a method."""
+    """Return whether the application overrides a method."""
     return getattr(type(resource), method) is not getattr(Resource, method)
 
 
 def asynchronous(resource: Resource[Any, Any]) -> bool:
-    """Whether any answer must be awaited."""
+    """Return whether any answer must be awaited."""
     return any(inspect.iscoroutinefunction(getattr(resource, name)) for name in ("capacity", "held"))
 
 
 def closing_slot(value: Any) -> Slot | None:
-    """The answer of `closes`, as a slot."""
+    """Return the answer of `closes`, as a slot."""
     if value is None:
         return None
     if not isinstance(value, datetime):

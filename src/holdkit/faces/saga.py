@@ -64,9 +64,9 @@ class Saga:
         raise NotImplementedError
 
     def effect_in(self, tx: Any, intent: Any, step: SagaStep) -> Any:
-        """Instead of `effect`: do it in the transaction that confirms, so that both happen exactly once or not at all.
-        A plain function in both kernels; write through `tx`, a `sqlite3.Connection` or `psycopg.Connection`. (On
-        engines without SQL `tx` is None, and this is the same as `effect`.)"""
+        """Do the effect in the transaction that confirms, instead of `effect`, so that both happen exactly once or not at all. A plain
+        function in both kernels; write through `tx`, a `sqlite3.Connection` or `psycopg.Connection`. (On engines without SQL `tx` is
+        None, and this is the same as `effect`.)"""
         raise NotImplementedError
 
     def undo(self, intent: Any, step: SagaStep) -> Any:

@@ -162,17 +162,17 @@ class Unreadable(Exception):
 
 
 def erased(record: Record) -> bool:
-    """Whether an erasure has replaced the record of a saga that had ended. It is shown to nobody, and its id stays taken."""
+    """Return whether an erasure has replaced the record of an ended saga. Such a record is never shown, and its id stays taken."""
     return record.body == ERASED_DOCUMENT
 
 
 def encode(body: SagaBody) -> str:
-    """A body as JSON text."""
+    """Encode a body as JSON text."""
     return canonical_json(body)
 
 
 def decode(record: Record) -> SagaBody:
-    """The body of a record, or `Unreadable`."""
+    """Decode the body of a record, or raise `Unreadable`."""
     try:
         if _format.decode(record.body).format > FORMAT:
             raise Unreadable("written by a later release", newer=True)
@@ -190,7 +190,7 @@ _body: Final = msgspec.json.Decoder(SagaBody)
 
 
 def to_saga_record(record: Record, body: SagaBody) -> SagaRecord:
-    """What users see of a record."""
+    """Return what users see of a record."""
     return SagaRecord(
         id=record.id,
         name=body.name,
@@ -210,7 +210,7 @@ def to_saga_record(record: Record, body: SagaBody) -> SagaRecord:
 
 
 def saga_event(entry: Entry) -> SagaEvent | None:
-    """What an entry about a saga's record says; None if the record was removed, or cannot be read."""
+    """Return what an entry about a saga's record says; None if the record was removed, or cannot be read."""
     try:
         body = None if entry.record is None else decode(entry.record)
     except Unreadable:
@@ -233,7 +233,7 @@ def saga_event(entry: Entry) -> SagaEvent | None:
 
 
 def is_news(event: SagaEvent, before: SagaEvent | None) -> bool:
-    """Whether an event says more than the one before it: the renewal of a lease does not."""
+    """Return whether an event says more than the one before it: the renewal of a lease does not."""
     return before is None or any(getattr(event, name) != getattr(before, name) for name in _TOLD)
 
 
@@ -241,33 +241,32 @@ _TOLD: Final = ("phase", "attempt", "failures", "hold", "error", "resolved")
 
 
 def slot_or_write(slot: Slot | None, record: Record) -> Slot:
-    """A time of the body: if it was left out, it is that of the record's write."""
+    """Return a time of the body: if it was left out, that of the record's write."""
     return record.slot if slot is None else slot
 
 
 def next_body(record: Record, body: SagaBody, **changes: Any) -> SagaBody:
-    """The body of the next write. A phase that continues keeps its beginning; a phase that changes begins with that
-    write."""
+    """Return the body of the next write. A phase that continues keeps its beginning; a phase that changes begins with that write."""
     after = replace(body, **changes)
     since = slot_or_write(body.since, record) if after.phase is body.phase else None
     return replace(after, begun_at=slot_or_write(body.begun_at, record), since=since)
 
 
 def unreadable_body(record: Record, why: Unreadable) -> SagaBody:
-    """What can be shown of a saga that cannot be read: it is parked, and its intent is the stored text."""
+    """Return what can be shown of a saga that cannot be read: it is parked, and its intent is the stored text."""
     error = SagaError("Unreadable", str(why))
     return SagaBody(format=FORMAT, name=UNREADABLE, intent=record.body, phase=Phase.PARKED, error=error)
 
 
 def index_of(body: SagaBody, saga_id: str) -> tuple[str, str]:
-    """Kind and id of a saga's index record; ended ones are in order of time, so that the oldest are deleted first."""
+    """Return kind and id of a saga's index record; ended ones are in order of time, so that the oldest are deleted first."""
     if body.phase in ENDED:
         return ENDS, f"{body.index_slot:020d}/{saga_id}"
     return (OPEN if body.phase in UNFINISHED else PARKED), saga_id
 
 
 def ended_saga(row: Record) -> tuple[str, int]:
-    """The saga that an `ENDS` record names, and the version at which it ended. It ended at the slot of that record."""
+    """Return the saga that an `ENDS` record names, and the version at which it ended. It ended at the slot of that record."""
     return row.id.partition("/")[2], _end.decode(row.body).version
 
 
@@ -279,7 +278,7 @@ _end: Final = msgspec.json.Decoder(_End)
 
 
 def hold_id_of(tenant: str, saga_id: str, attempt: int) -> str:
-    """The id of an attempt's hold: the same for every driver, a different one for every attempt."""
+    """Return the id of an attempt's hold: equal for every driver, different for every attempt."""
     hashed = hashlib.blake2b(
         canonical_json([tenant, saga_id, attempt]).encode(), digest_size=16, person=b"holdkit.saga"
     )
@@ -288,22 +287,22 @@ def hold_id_of(tenant: str, saga_id: str, attempt: int) -> str:
 
 
 def op_of(saga_id: str, attempt: int) -> str:
-    """The operation id for what the effect calls: the same however often this attempt's effect runs."""
+    """Return the operation id for what the effect calls: equal however often this attempt's effect runs."""
     return f"saga:{saga_id}:{attempt}"
 
 
 def error_of(error: BaseException) -> SagaError:
-    """What is stored of an exception."""
+    """Return what is stored of an exception."""
     return SagaError(type(error).__name__[:MAX_ERROR], _control.sub(" ", str(error))[:MAX_ERROR])
 
 
 def checked_id(value: object) -> str:
-    """A saga's id: 1 to 200 characters."""
+    """Check a saga's id, 1 to 200 characters, and return it."""
     return text(value, "id", MAX_SAGA_ID)
 
 
 def checked_intent(value: Any) -> Any:
-    """A copy of the intent as JSON has it: at most 16 KiB, 31 levels, finite numbers."""
+    """Check the intent, and return a copy as JSON has it: at most 16 KiB, 31 levels, finite numbers."""
     try:
         metadata({"intent": value})
     except InvalidRequest as error:
@@ -313,7 +312,7 @@ def checked_intent(value: Any) -> Any:
 
 
 def storable_result(value: Any) -> Any:
-    """What is stored of the effect's result; None if JSON cannot express it. (The effect has happened all the same.)"""
+    """Return what is stored of the effect's result; None if JSON cannot express it. (The effect has happened all the same.)"""
     try:
         said = canonical_json(value)
     except (TypeError, ValueError, RecursionError):
@@ -325,7 +324,7 @@ def storable_result(value: Any) -> Any:
 
 
 def step_commands(record: Record, before: SagaBody | None, after: SagaBody, *beside: AnyCommand) -> list[AnyCommand]:
-    """One step: the record at the version that was read, its index records, and the commands of the step; all or none."""
+    """Return the commands of one step: the record at the version that was read, its index records, and what the step does; all or none."""
     fields: dict[str, Any] = {"tenant": record.tenant, "actor": after.actor, "correlation_id": after.correlation_id}
     put = PutRecord(kind=KIND, id=record.id, body=encode(after), if_version=record.version, **fields)
     commands: list[AnyCommand] = [put]

@@ -7,26 +7,24 @@ Theory of operation (of sagas; the lease is in `kernel.record_lease`, the stored
 A saga is one record. Each step of its driver is one transaction: the record at the version that the driver has seen,
 together with what the step does to the hold. So record and hold never disagree, whatever crashes between two steps.
 
-*Point of no return.* It is the write that changes the phase to `finalizing` and, in the same transaction, removes the
-hold's deadline. Before it, the effect has certainly not run: the hold may expire, be released, or be replaced by that
-of another attempt, and the saga may be aborted. After it, the effect may have run, even if nobody heard of it: nothing
-is released any more, and the only way is forward. The effect runs at least once; `effect_in` runs it in the
-transaction that confirms, so exactly once.
+*Point of no return.* It is the write that changes the phase to `finalizing` and, in the same transaction, removes the hold's deadline.
+Before it, the effect has certainly not run: the hold may expire, be released, or be replaced by that of another attempt, and the saga may
+be aborted. After it, the effect may have run, even if no driver has recorded it: nothing is released any more, and the only way is
+forward. The effect runs at least once; `effect_in` runs it in the transaction that confirms, so exactly once.
 
-*Lease.* Only the driver that holds the lease writes; it renews the lease while code of the application runs. Who takes
-over increments the epoch and thereby the version of the record: a former driver that wakes up can write nothing, and
-stops with `LeaseLost`.
+*Lease.* Only the driver that holds the lease writes; it renews the lease while code of the application runs. A driver that takes over
+increments the epoch and thereby the version of the record: a former driver that wakes up can write nothing, and stops with `LeaseLost`.
 
-*Recovery.* A driver may stop at any point: killed, cut off, out of memory. Whoever runs `recover` takes the lease once
-it has run out, reads record and hold, and does what the table below says. Nothing else is needed, because each state
-that a crash can leave behind is a row of the table. A state that no driver leaves behind (somebody released the hold
-by force, a backup was restored) is never guessed at: the saga is parked, stays visible, and waits for an operator.
+*Recovery.* A driver may stop at any point: killed, cut off, out of memory. `recover`, in any process, takes the lease once it has run
+out, reads record and hold, and does what the table below says. Nothing else is needed, because each state that a crash can leave behind
+is a row of the table. A state that no driver leaves behind (an operator released the hold by force, a backup was restored) is never
+guessed at: the saga is parked, stays visible, and waits for an operator.
 
-*Force.* Nobody has the token of a saga's hold, but an operator may change it by force. An extension changes nothing for the
-saga. Units confirmed before the point of no return, some or all, park the saga: another attempt would consume them a second
-time, and an abort would leave them consumed. A hold that is no longer kept, and whose journal entries are archived, may have such units:
-that parks the saga too. A hold that is confirmed after it is taken as the operator's word that the effect
-has happened: the saga is done, and a driver that is running the effect keeps its result.
+*Force.* No caller has the token of a saga's hold, but an operator may change it by force. An extension changes nothing for the saga.
+Units confirmed before the point of no return, some or all, park the saga: another attempt would consume them a second time, and an abort
+would leave them consumed. A hold that is no longer kept, and whose journal entries are archived, may have such units: that parks the saga
+too. A hold that is confirmed after it is taken as the operator's word that the effect has happened: the saga is done, and a driver that
+is running the effect keeps its result.
 
 *Failures.* An exception of `reserve` or `validate`, or a refusal of the units, aborts. An exception of the effect
 counts as a failure and is retried by the next recovery; after `max_attempts` failures the saga is parked. Errors of
@@ -94,7 +92,7 @@ _NEXT: Final[dict[tuple[Phase, State | None], Step]] = {
 
 
 def next_step(phase: Phase, hold: State | None, *, consumes: bool = False) -> Step:
-    """The next step; `hold` is the state of the last attempt's hold, None if there is none. `consumes`: some of its units are
+    """Return the next step; `hold` is the state of the last attempt's hold, None if there is none. `consumes`: some of its units are
     consumed, whatever its state."""
     if phase is Phase.RESERVING and consumes:
         return Step.PARK

@@ -1,11 +1,11 @@
-"""How the seats of a section are stored: as records, in chunks. Pure functions, and a cache of what was made of them.
+"""Encode the seats of a section as records, in chunks. Pure functions, and a cache of the layouts made of them.
 
 Theory of operation. A section has a *head*, the record `~section/<section>`, and *chunks*, records of kind `~seats` with a few hundred
-seats each: a change of one seat writes one chunk, not the whole section. Every change replaces the head, only if the head is still in
-the version that the change was made from, in the same transaction as the chunks; so changes of one section happen one after the
-other, and of two at once the later one is made again. Each head has a random stamp. Whoever reads the head, the chunks and the head
-again, and finds the same stamp twice, has read the chunks of that head; and what was made of them stays right while the head has that
-stamp, in any process, so that a search reads one small record to know that its layout is up to date.
+seats each: a change of one seat writes one chunk, not the whole section. Every change replaces the head, only if the head is still in the
+version that the change was made from, in the same transaction as the chunks; so changes of one section happen one after the other: when
+two collide, the later one is made again. Each head has a random stamp. A process that reads the head, the chunks and the head again, and
+finds the same stamp twice, has read the chunks of that head. The layout made of them is valid while the head has that stamp, in any
+process, so a search reads one small record to know that its layout is up to date.
 
 The head of a section without seats is kept: its version must never begin again, or a late change could be taken for a new one.
 The head also remembers the last operations that changed it, so that the retry of one changes nothing.
@@ -67,17 +67,17 @@ _rows_of: Final = msgspec.json.Decoder(tuple[Row, ...]).decode
 
 
 def chunk_ids(section: str) -> str:
-    """How the ids of a section's chunks begin: of one length, so that the chunks of no other section lie between them."""
+    """Return the beginning of the ids of a section's chunks: of one length, so that the chunks of no other section lie between them."""
     return hashlib.blake2b(section.encode(), digest_size=16, person=b"holdkit.seats").hexdigest() + "/"
 
 
 def digest_of(op: str, verb: str, asked: Any) -> str:
-    """What a head remembers of an operation."""
+    """Return what a head remembers of an operation."""
     return hashlib.blake2b(_encode([op, verb, asked]), digest_size=12).hexdigest()
 
 
 def row_of(seat: Seat) -> Row:
-    """A checked seat as it is stored."""
+    """Return a checked seat as it is stored."""
     return Row(seat.id, str(seat.row), seat.number, seat.position or 0, seat.rank, seat.kind)
 
 
@@ -96,11 +96,11 @@ class SeatMap:
         return f"{self.version}/{self.head.stamp}"
 
     def layout(self) -> Layout:
-        """The seats, ready to be searched."""
+        """Build the layout of the seats, ready to be searched."""
         return Layout([_seat_of(self.section, row) for row in chain(*self.chunks)])
 
     def with_change(self, put: Sequence[Seat], drop: Collection[str] = ()) -> list[tuple[Row, ...]] | None:
-        """The chunks once these seats are put and dropped; None if nothing changes. Raises `InvalidRequest` if two seats would be
+        """Return the chunks once these seats are put and dropped; None if nothing changes. Raise `InvalidRequest` if two seats would be
         in one place, or the section would be too large."""
         wanted = {seat.id: row_of(seat) for seat in put}
         fresh = dict(wanted)
@@ -134,7 +134,7 @@ class SeatMap:
     def writing(
         self, chunks: Sequence[tuple[Row, ...]], stamp: str, digest: str | None, fields: Mapping[str, Any]
     ) -> list[PutRecord]:
-        """The commands that store these chunks, all or none: the head, then the chunks that differ."""
+        """Return the commands that store these chunks, all or none: the head, then the chunks that differ."""
         operations = self.head.operations + (() if digest is None else (digest,))
         head = _encode(Head(stamp, len(chunks), operations[-REMEMBERED:])).decode()
         commands = [PutRecord(kind=SECTIONS, id=self.section, body=head, if_version=self.version, **fields)]
@@ -174,7 +174,7 @@ class LayoutCache:
         self._seats = 0
 
     def get(self, key: tuple[str, str], stamp: str) -> Layout | None:
-        """The layout, if it is of this stamp."""
+        """Return the layout, if it is of this stamp."""
         with self._lock:
             found = self._found.get(key)
             if found is None or found[0] != stamp:

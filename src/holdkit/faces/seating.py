@@ -75,7 +75,7 @@ class Asked(Struct, frozen=True, array_like=True):
 
 
 def checked_seat(seat: Any) -> Seat:
-    """A seat as it is stored: its row as text, its position filled in; or `InvalidRequest`."""
+    """Check a seat, and return it as it is stored: its row as text, its position filled in; or raise `InvalidRequest`."""
     if not isinstance(seat, Seat):
         raise invalid("seats", "seats_malformed", "must be a list of Seat objects")
     item_pool(seat.id)
@@ -108,12 +108,12 @@ def _position(seat: Seat) -> int:
 
 
 def checked_kind(kind: Any) -> str:
-    """A kind; empty for ordinary seats."""
+    """Check a kind, and return it; empty for ordinary seats."""
     return "" if kind == "" and type(kind) is str else text(kind, "kind", MAX_KIND)
 
 
 def checked_together(together: Any) -> Together:
-    """True, False or "prefer"."""
+    """Check `together`: True, False or "prefer"."""
     if type(together) is not bool and together != "prefer":
         raise invalid("together", "together_unknown", 'must be True, False or "prefer"')
     found: Together = together
@@ -121,12 +121,12 @@ def checked_together(together: Any) -> Together:
 
 
 def natural(row: str) -> tuple[list[tuple[int, int, str]], str]:
-    """Sorts rows as people do: A9 before A10."""
+    """Return a key that sorts rows as people do: A9 before A10."""
     return [(0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in _PARTS.findall(row)], row
 
 
 def location_of(seat: Seat) -> tuple[str, str, int]:
-    """Section, row and position of a checked seat: no two seats have the same."""
+    """Return section, row and position of a checked seat: no two seats have the same."""
     return seat.section, str(seat.row), seat.position or 0
 
 
@@ -134,7 +134,7 @@ class Layout:
     """The seats of one section in order of row and position, and a `Plan` for each kind."""
 
     def __init__(self, seats: Iterable[Seat]) -> None:
-        """Takes checked seats of one section."""
+        """Take checked seats of one section."""
         by_row: dict[str, list[Seat]] = {}
         for seat in seats:
             by_row.setdefault(str(seat.row), []).append(seat)
@@ -154,7 +154,7 @@ class Plan:
     """The seats of one section and kind as cells."""
 
     def __init__(self, ranked: Sequence[tuple[Seat, int]]) -> None:
-        """Takes seats in order of row and position, with their ranks."""
+        """Take seats in order of row and position, with their ranks."""
         self.pools = tuple([item_pool(seat.id) for seat, _ in ranked])
         self._blocks: list[tuple[int, int]] = []
         """Begin and end, among `pools`, of seats that are neighbours in a chain. Between two blocks is an empty cell."""
@@ -176,7 +176,7 @@ class Plan:
         self._by_rank = sorted((cell for cell, index in enumerate(self._cells) if index >= 0), key=ranks.__getitem__)
 
     def choices(self, free: bytes, count: int, together: Together, most: int = 1) -> list[list[str]]:
-        """The best choices of `count` free seats, as item ids, best first: at most `most` that share no seat. `free` has a 1 for
+        """Return the best choices of `count` free seats, as item ids, best first: at most `most` that share no seat. `free` has a 1 for
         each pool with a free seat."""
         cells = b"\0".join([free[begin:end] for begin, end in self._blocks])
         if together is False:
@@ -190,7 +190,7 @@ class Plan:
         return [[item_name(self.pools[self._cells[cell]]) for cell in choice] for choice in found]
 
     def _windows(self, cells: bytes, count: int) -> list[tuple[int, int, int]]:
-        """Each window of free neighbours: single seats that it newly leaves, sum of its ranks, first cell."""
+        """Return each window of free neighbours: single seats that it newly leaves, sum of its ranks, first cell."""
         sums, found = self._sums, list[tuple[int, int, int]]()
         for run in _FREE.finditer(cells):
             begin, end = run.span()
@@ -201,7 +201,7 @@ class Plan:
         return found
 
     def _anywhere(self, cells: bytes, count: int, most: int) -> list[Sequence[int]]:
-        """The free seats of the smallest ranks, wherever they are."""
+        """Return the free seats of the smallest ranks, wherever they are."""
         found: list[Sequence[int]] = []
         chosen: list[int] = []
         for cell in self._by_rank:
@@ -215,7 +215,8 @@ class Plan:
         return found
 
     def _scattered(self, cells: bytes, count: int, most: int) -> list[Sequence[int]]:
-        """Whole runs, the longest first, and one end of the last. The next choice is made of what is left then."""
+        """Choose whole runs of free seats, the longest first, and one end of the last run. Make each further choice of the seats that
+        remain."""
         runs = [self._run(*run.span()) for run in _FREE.finditer(cells)]
         heapify(runs)
         found: list[Sequence[int]] = []
@@ -237,7 +238,7 @@ class Plan:
         return found
 
     def _run(self, begin: int, end: int) -> tuple[int, int, int, int]:
-        """A run of free cells, so that the one to be taken first is the smallest."""
+        """Rate a run of free cells, so that the one to be taken first is the smallest."""
         return begin - end, self._total(begin, end), begin, end
 
     def _total(self, begin: int, end: int) -> int:
@@ -249,7 +250,7 @@ def _neighbours(seat: Seat, other: Seat) -> bool:
 
 
 def _disjoint(windows: list[tuple[int, int, int]], count: int, most: int, cells: int) -> list[Sequence[int]]:
-    """The best windows that share no cell with a better one."""
+    """Choose the best windows that share no cell with a better one."""
     taken = bytearray(cells)
     found: list[Sequence[int]] = []
     for _, _, at in sorted(windows) if most > 1 else [min(windows)]:

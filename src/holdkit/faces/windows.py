@@ -47,7 +47,7 @@ class Period(Struct, frozen=True):
     zone: str = "UTC"
 
     def window(self, slot: Slot) -> Window:
-        """The window that a slot lies in."""
+        """Return the window that a slot lies in."""
         if self.length:
             length = self.length * SECOND
             opens = slot // length * length
@@ -64,7 +64,7 @@ class Period(Struct, frozen=True):
 
 
 def _first(unit: str, day: date) -> date:
-    """The first date of the unit that a date lies in; weeks begin on Monday."""
+    """Return the first date of the unit that a date lies in; weeks begin on Monday."""
     if unit == "day":
         return day
     if unit == "week":
@@ -73,14 +73,13 @@ def _first(unit: str, day: date) -> date:
 
 
 def _next(unit: str, first: date) -> date:
-    """The first date of the unit after the one that begins on `first`."""
+    """Return the first date of the unit after the one that begins on `first`."""
     return _first(unit, first + timedelta(days={"day": 1, "week": 7, "month": 31, "year": 366}[unit]))
 
 
 @lru_cache(maxsize=4096)
 def day_start(zone: str, day: date) -> Slot:
-    """The slot at which a date begins in a zone: the first of two midnights; if there is none, the moment that
-    skipped it."""
+    """Return the slot at which a date begins in a zone: the first of two midnights; if there is none, the moment that skipped it."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone))
     slot: Slot = moment(midnight)
     wanted = midnight.replace(tzinfo=None)
@@ -97,13 +96,13 @@ def day_start(zone: str, day: date) -> Slot:
 
 
 def _local(zone: str, slot: Slot) -> datetime:
-    """The local time in a zone."""
+    """Return the local time in a zone."""
     at = datetime_of(slot)
     return at.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
 
 
 def period_of(per: Ttl, zone: Zone | None = None) -> Period:
-    """The period, from any form that callers may use."""
+    """Return the period, from any form that callers may use."""
     if isinstance(per, str) and per in CALENDAR:
         return Period(per, zone="UTC" if zone is None else zone_of(zone))
     if zone is not None:
@@ -113,7 +112,7 @@ def period_of(per: Ttl, zone: Zone | None = None) -> Period:
 
 
 def whole_seconds(length: Slot, field: str, longest: Slot) -> int:
-    """A length in slots as whole seconds, at least one."""
+    """Return a length in slots as whole seconds, at least one."""
     if not SECOND <= length <= longest or length % SECOND:
         most = f"{longest // DAY} days" if longest > DAY else "a day"
         raise invalid(field, f"{field}_out_of_range", f"must be whole seconds, at least 1 and at most {most}")
@@ -121,7 +120,7 @@ def whole_seconds(length: Slot, field: str, longest: Slot) -> int:
 
 
 def zone_of(zone: Any) -> str:
-    """The name of a time zone that exists here."""
+    """Check that a time zone exists here, and return its name."""
     name = zone.key if isinstance(zone, ZoneInfo) else zone
     if type(name) is not str or not 0 < len(name) <= 64:
         raise invalid(

@@ -117,7 +117,7 @@ class UsagePage(Struct):
 
 
 def usage_answer(usage: Usage) -> UsageAnswer:
-    """The usage of a window as a document."""
+    """Return the usage of a window as a document."""
     return UsageAnswer(
         usage.budget,
         usage.per,

@@ -19,7 +19,7 @@ Consumed: TypeAlias = Annotated[int, Meta(description="confirmed: of a budget, t
 
 
 class FacesAnswer(Present, frozen=True, kw_only=True):
-    """Of which faces your tenant has anything."""
+    """Which faces of your tenant have stored anything."""
 
     server_time: Time
 
@@ -61,7 +61,7 @@ class ResourcesQuery(Struct, forbid_unknown_fields=True):
 
 
 class CellAnswer(Struct):
-    """One room in one night, or in one interval of time, of which something was held."""
+    """One room in one night, or in one interval of time, with units that were held."""
 
     begins: Annotated[str, Meta(description="its date; or the time at which it begins, in UTC")]
     pool: str
@@ -133,7 +133,7 @@ class ResourcePage(Struct):
 
 
 def calendar_page(rooms: Page[StoredRoom], now: Time) -> CalendarPage:
-    """Rooms as a document."""
+    """Return rooms as a document."""
     items = [
         RoomAnswer(one.room, [_cell(cell.key, cell.pool, now) for cell in one.cells], not one.more) for one in rooms
     ]
@@ -146,7 +146,7 @@ def _cell(key: str, pool: Pool, now: Time) -> CellAnswer:
 
 
 def window_page(windows: Page[StoredWindow], now: Time) -> StoredWindowPage:
-    """Windows as a document."""
+    """Return windows as a document."""
     items = [
         StoredWindowAnswer(
             one.client, one.budget, one.per, at(one.opens), at(one.pool.closes),
@@ -158,7 +158,7 @@ def window_page(windows: Page[StoredWindow], now: Time) -> StoredWindowPage:
 
 
 def resource_page(resources: Page[StoredResource], now: Time) -> ResourcePage:
-    """Resources as a document."""
+    """Return resources as a document."""
     items = [
         ResourceAnswer(
             one.key, one.window, one.pool.id, one.pool.total, one.pool.held, one.pool.consumed, one.pool.available,

@@ -12,18 +12,18 @@ _TRACE: Final = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2
 
 
 def given_id(raw: bytes | None) -> str | None:
-    """The id of a request that its caller has chosen; None if there is none, or one that is not fit for a log."""
+    """Return the id of a request that its caller has chosen; None if there is none, or one that is not fit for a log."""
     return raw.decode() if raw is not None and _ID.fullmatch(raw) else None
 
 
 def trace_id(raw: bytes | None) -> str | None:
-    """The trace id of a W3C `traceparent`; None if there is none, or it is malformed."""
+    """Return the trace id of a W3C `traceparent`; None if there is none, or it is malformed."""
     found = None if raw is None else _TRACE.fullmatch(raw.strip())
     return None if found is None or not int(found[1], 16) else found[1].decode()
 
 
 def retry_key(raw: bytes | None) -> str | None:
-    """The retry key of a request, from `Idempotency-Key`; None if there is none. Raises `Problem` if it is malformed."""
+    """Return the retry key of a request, from `Idempotency-Key`; None if there is none. Raise `Problem` if it is malformed."""
     if raw is None:
         return None
     key = raw.decode("latin-1").strip()

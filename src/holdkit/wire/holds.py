@@ -265,7 +265,7 @@ class LinePage(Struct):
 def hold_answer(
     row: StoredHold, *, with_tenant: bool = False, labels: Mapping[str, str | None] = NO_LABELS
 ) -> HoldAnswer:
-    """A hold as a document. `labels` are the keys of claims, by pool."""
+    """Return a hold as a document. `labels` are the keys of claims, by pool."""
     return HoldAnswer(
         id=row.id,
         state=row.state,
@@ -343,7 +343,7 @@ def hold_now(
 
 
 def place_answer(row: StoredHold, place: int | None, now: Time) -> PlaceAnswer:
-    """A hold's place in line as a document."""
+    """Return a hold's place in line as a document."""
     return PlaceAnswer(
         hold=row.id,
         state=row.state,

@@ -179,7 +179,7 @@ class SentEntry(RawEntry, frozen=True, kw_only=True):
 def entry_answer(
     entry: JournalEntry, show: ShowPosition, cursor: str, *, with_tenant: bool = False, labels: bool = True
 ) -> EntryAnswer:
-    """A journal entry as a document; `show` spells its position for the caller. Without `labels` it has no keys of claims."""
+    """Return a journal entry as a document; `show` spells its position for the caller. Without `labels` it has no keys of claims."""
     raw = entry.raw
     stored = raw.entry
     return EntryAnswer(

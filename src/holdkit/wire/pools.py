@@ -128,12 +128,12 @@ class PoolUsagePage(Struct):
 
 
 def pool_answer(pool: Pool, *, with_tenant: bool = False) -> PoolAnswer:
-    """A pool as a document."""
+    """Return a pool as a document."""
     return PoolAnswer(**_fields(pool, with_tenant))
 
 
 def pool_now(pool: Pool, now: Time, *, with_tenant: bool = False) -> PoolNow:
-    """One pool, and the time of the answer."""
+    """Return one pool, and the time of the answer."""
     return PoolNow(**_fields(pool, with_tenant), server_time=now)
 
 

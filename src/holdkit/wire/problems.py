@@ -237,7 +237,7 @@ def _error_problem(error: BaseException) -> Problem:
 
 
 def refusal_problem(refused: errors.Refused) -> Problem:
-    """The problem for a refusal."""
+    """Return the problem for a refusal."""
     more = facts(refused)
     if refused.replayed:
         more["replayed"] = True
@@ -259,7 +259,7 @@ def detail_of(refused: errors.Refused) -> str:
 
 
 def facts(refused: errors.Refused) -> dict[str, Any]:
-    """The details of a refusal, ready for JSON."""
+    """Return the details of a refusal, ready for JSON."""
     hidden = _NAMED_BY_FACE if isinstance(refused, errors.AlreadyClaimed | errors.ItemsTaken) else _NOT_COPIED
     given = {name: value for name, value in refused.details.items() if name not in hidden}
     if refused.subject:
@@ -283,7 +283,7 @@ _NAMED_BY_FACE: Final = (*_NOT_COPIED, "shortfalls", "requested", "available", "
 
 
 def problem_headers(problem: Problem) -> list[tuple[bytes, bytes]]:
-    """The headers that belong to a problem, its content type among them."""
+    """Return the headers that belong to a problem, its content type among them."""
     headers: list[tuple[bytes, bytes]] = [PROBLEM]
     if problem.retry_after is not None:
         headers.append((b"retry-after", str(max(1, ceil(problem.retry_after))).encode()))
@@ -297,7 +297,7 @@ def problem_headers(problem: Problem) -> list[tuple[bytes, bytes]]:
 
 
 def problem_body(problem: Problem, request_id: str, server_time: Any) -> bytes:
-    """The body of an application/problem+json answer."""
+    """Return the body of an application/problem+json answer."""
     body = {
         "type": f"urn:holdkit:problem:{problem.reason}",
         "title": problem.title,

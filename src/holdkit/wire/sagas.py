@@ -96,7 +96,7 @@ class SagaPage(Struct):
 
 
 def saga_answer(saga: SagaRecord, now: Time) -> SagaAnswer:
-    """A saga as a document."""
+    """Return a saga as a document."""
     return SagaAnswer(
         id=saga.id,
         name=saga.name,
@@ -117,5 +117,5 @@ def saga_answer(saga: SagaRecord, now: Time) -> SagaAnswer:
 
 
 def saga_event_answer(event: SagaEvent) -> SagaEventAnswer:
-    """An event of a saga as a document."""
+    """Return an event of a saga as a document."""
     return SagaEventAnswer(**{**asdict(event), "at": at(event.at)})

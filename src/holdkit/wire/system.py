@@ -109,7 +109,7 @@ class VerifyJob(Job[VerifyAnswer], kw_only=True):
 
 
 class EraseJob(Job[ErasedAnswer], kw_only=True):
-    """A job that erases somebody's data."""
+    """A job that erases a person's data."""
 
 
 class JobPage(Struct):

@@ -130,7 +130,7 @@ class DeletionJob(Job[DeletedAnswer], kw_only=True):
 
 
 def stored_rows(usage: StorageUsage) -> StoredRows:
-    """The document of a usage."""
+    """Return the document of a usage."""
     return StoredRows(
         pools=usage.pools,
         holds=usage.holds,
@@ -145,7 +145,7 @@ def stored_rows(usage: StorageUsage) -> StoredRows:
 
 
 def usage_from(rows: StoredRows) -> StorageUsage:
-    """The usage of a document."""
+    """Return the usage of a document."""
     return StorageUsage(
         pools=rows.pools,
         holds=rows.holds,

@@ -131,7 +131,7 @@ class AsyncRemoteAdmin(AsyncRemoteCalls, AsyncOperatorVerbs, UnsupportedOfAdmin)
         return (await self._result("erase", job, progress, "erasure")).erased
 
     async def _result(self, operation: str, job: Job[R], progress: Progress | None, what: str) -> R:
-        """The result of a job, once it has ended; cancels it if the wait is interrupted."""
+        """Return the result of a job, once it has ended; cancels it if the wait is interrupted."""
         try:
             job = await self._ended(operation, job, progress)
         except HoldkitError:

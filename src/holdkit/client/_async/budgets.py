@@ -33,11 +33,11 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         self.executor, self.name = executor, text(name, "name", 64)
 
     def call_fields(self, call: Call) -> dict[str, Any]:
-        """The fields that every command has."""
+        """Return the fields that every command has."""
         return self._call_fields(call)
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Amounts by budget, as far as they can be checked here."""
+        """Check amounts by budget, except what only the server can check, and return them."""
         budgets = [ONLY] if held is None else list(held)
         if isinstance(given, Mapping) and budgets == [ONLY]:
             budgets = list(given)
@@ -54,7 +54,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         return await self.executor.send(path_of(f"budget_{verb}", self.name), body, command.op, undo)
 
     async def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as `AsyncBudgetSetPort` has it)
-        """Not available: only the server knows the windows of the set and their totals."""
+        """Refuse: only the server knows the windows of the set and their totals."""
         raise invalid("legs", "not_remote", f"the windows of this set are the server's: {USE_THE_BUDGET}")
 
     async def settle(
@@ -86,12 +86,12 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         )
 
     async def usage(self, client: str) -> list[Usage]:
-        """What a client has used of each current window."""
+        """Return what a client has used of each current window."""
         page: UsagePage = await self._do("budget_usage", self.name, client=client)
         return [usage_from(document) for document in page.items]
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
-        """Another total for the current window."""
+        """Give the current window another total."""
         asked: dict[str, Any] = {"client": client, "budget": budget, "total": total, "per": per}
         return pool_in(await self._ask("budget_resize", self.name, call=call, **asked))
 
@@ -104,7 +104,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         await self._ask("put_budget", self.name, budgets=listed)
 
     async def definition(self) -> BudgetAnswer:
-        """The set as it is defined."""
+        """Return the set as it is defined."""
         return await self._do("show_budget", self.name)
 
 
@@ -120,7 +120,7 @@ class AsyncRemoteBudget(AsyncBudget):
         await self._remote_set.define(budgets)
 
     async def definition(self) -> BudgetAnswer:
-        """The set as it is defined on the server."""
+        """Return the set as it is defined on the server."""
         return await self._remote_set.definition()
 
 

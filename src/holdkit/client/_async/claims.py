@@ -65,7 +65,7 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
             return None
 
     async def is_taken(self, type: str, value: str, *, tx: Any = None) -> bool:
-        """Whether nobody else can hold this key now: it is held or confirmed."""
+        """Return whether the key is held or confirmed, so that no other caller can hold it now."""
         found = await self.get(type, value, tx=tx)
         return found is not None and found.taken
 

@@ -59,7 +59,7 @@ ENDS: Final = (b"event: offered", b"event: ended", b"event: bye")
 
 
 def named(command: AnyCommand) -> tuple[str, ...]:
-    """What the path of a command's operation names: a hold, a pool, or nothing."""
+    """Return what the path of a command's operation names: a hold, a pool, or nothing."""
     if isinstance(command, JoinLine):
         return (command.legs[0].pool,)
     return () if command.names == "legs" or isinstance(command, CreatePool) else (getattr(command, "id", ""),)
@@ -75,8 +75,8 @@ class AsyncRemoteWaiter:
         self._woken = AsyncSignal()
 
     async def wait(self, seconds: float) -> StoredHold | None:
-        """The hold, when it waits no longer, or after so many seconds. While the server cannot be asked, it is taken to be as it was
-        before: its place stands for a while, and a server that is restarted is soon back."""
+        """Wait until the hold waits no longer, or for `seconds`, and return it. While the server cannot be reached, return the hold as it
+        was before: its place stands for a while, and a server that is restarted is soon back."""
         until = steady() + seconds
         try:
             stream = self._transport.stream(
@@ -104,7 +104,7 @@ class AsyncRemoteWaiter:
         self._handle.close()
 
     async def leave(self) -> None:
-        """Nothing to do: the stream ends with each wait."""
+        """Do nothing: the stream ends with each wait."""
 
 
 class AsyncRemoteExecutor(AsyncRemoteCalls):
@@ -203,7 +203,7 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
         return receipt_from(self._heard("show_hold", answer), durability_of(answer))
 
     async def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
-        """Pools by window as they are now, in the order asked."""
+        """Return pools by window as they are now, in the order asked."""
         no_transaction(tx)
         if not keys:
             return []
@@ -212,26 +212,26 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
         return [None if document is None else stored_pool(document) for document in page.items]
 
     async def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
-        """A hold as it is now."""
+        """Return a hold as it is now."""
         try:
             return row_from(await self._do("show_hold", key[1], tx=tx))
         except (HoldNotFound, HoldRetired):
             return None
 
     async def forced(self, key: Key) -> bool:
-        """Whether a hold was last changed by force."""
+        """Return whether a hold was last changed by force."""
         page: EntryPage = await self._do("hold_history", key[1])
         entries = [entry for entry in page.items if not entry.part]
         return bool(entries) and entries[-1].forced
 
     async def clock(self) -> Slot:
-        """The server's clock; asked for once, then known from every answer."""
+        """Return the server's clock; asked for once, then known from every answer."""
         if not self._clock.known:
             self._heard("whoami", await self._ask("whoami"))
         return self.now()
 
     def now(self) -> Slot:
-        """The server's clock, as far as its answers tell."""
+        """Return the server's clock, estimated from its answers."""
         return self._clock()
 
     async def watch_line(self, hold: StoredHold) -> AsyncRemoteWaiter:

@@ -84,7 +84,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
             await self._note(self.cursor.cursor or encode_cursor({}))
 
     async def _cut_back(self, name: str, shown: str) -> CursorLost:
-        """Entries are gone that were shown. How many can be told only with an operator's key: other cursors are sealed."""
+        """Return the error for entries that were shown and are gone. Only an operator's key can tell how many: other cursors are sealed."""
         advice = advice_of(self._local.store)
         if shown.startswith(SEALED):
             return cut_back(name, [], {}, advice)
@@ -107,7 +107,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         return SavedCursor(found.cursor, found.follower, found.version, slot_of(found.at))
 
     async def follow(self, wait: bool, *, from_now: bool = False) -> AsyncIterator[JournalEntry]:
-        """Entries until the stream or the client is closed or, without `wait`, until the journal ends."""
+        """Yield entries until the stream or the client is closed or, without `wait`, until the journal ends."""
         try:
             await self._begin()
             if from_now:
@@ -135,7 +135,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
                 raise
 
     async def _entries(self, packet: bytes) -> Iterable[EntryAnswer]:
-        """The entries of a packet; if there is a local store, their cursor is stored before any is shown."""
+        """Return the entries of a packet; if there is a local store, store their cursor before any is shown."""
         new = self.cursor.entries(packet)
         if self._local.store is None:
             return new
@@ -152,14 +152,14 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         return page.items
 
     async def _begin_stream(self) -> None:
-        """The journal is empty: the stream begins at its end, unless an entry was written meanwhile."""
+        """Begin the stream of an empty journal at its end, unless an entry was written meanwhile."""
         end = await self.end()
         if not await self._page():
             self.cursor.begin(end)
 
     @asynccontextmanager
     async def _packets(self) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The server's stream; when it breaks, even at once, wait until the server is ready again."""
+        """Open the server's stream; when it breaks, even at once, wait until the server is ready again."""
         begun = False
         self.cursor.restart()
         try:
@@ -208,12 +208,12 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         return kept.version
 
     async def end(self, back: int = 0) -> str:
-        """A cursor after everything that is in the journal now, or that many entries earlier in each lane."""
+        """Return a cursor after everything that is in the journal now, or `back` entries earlier in each lane."""
         end: CursorAnswer = await self._do("cursor", back=back)
         return end.cursor
 
     async def generation(self) -> str:
-        """The present generation of the server's journal."""
+        """Return the present generation of the server's journal."""
         end: CursorAnswer = await self._do("cursor")
         return end.generation
 
@@ -258,8 +258,8 @@ class AsyncRemoteSource:
         return self._follower.closed
 
     async def entries(self) -> AsyncIterator[JournalEntry]:
-        """Entries from where it was left. Ends, for good, if the server does not admit the client: nobody could be told
-        by an exception, and no later attempt would be admitted."""
+        """Yield entries from where the listener left off. If the server does not admit the client, log that and end for good: no caller
+        could catch an exception, and no later attempt would be admitted."""
         try:
             async for entry in self._follower.follow(wait=True, from_now=self._follower.cursor.cursor is None):
                 yield entry

@@ -35,7 +35,7 @@ class AsyncRemoteKeys(AsyncRemoteCalls):
         )
 
     async def list(self) -> Listed:
-        """All API keys in order of id, without their secrets."""
+        """Return all API keys in order of id, without their secrets."""
         page: KeyPage = await self._do("list_keys")
         return page.items
 

@@ -33,7 +33,7 @@ class AsyncRemoteReads(AsyncRemoteSearches):
         self._limits = self._executor.limits
 
     async def pool(self, id: str, *, tx: Any = None) -> Pool:
-        """One pool. Raises `PoolNotFound`."""
+        """Return a pool. Raises `PoolNotFound`."""
         return pool_from(await self._do("show_pool", text(id, "id", 512), tx=tx))
 
     async def pools(
@@ -60,12 +60,12 @@ class AsyncRemoteReads(AsyncRemoteSearches):
         return Page([pool_from(one) for one in page if archived or not one.archived], next=page.next)
 
     async def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
-        """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
+        """Return a hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
         return hold_from(await self._do("show_hold", _id(hold), tx=tx), None)
 
     async def place(self, hold: Hold | str | UUID, *, tx: Any = None) -> int | None:
-        """Return the place of a hold in its line: 1 is next; None if it does not wait. Exact to 1,000; whoever is farther behind has
-        1001. Raises `HoldNotFound` or `HoldRetired`."""
+        """Return the place of a hold in its line: 1 is next; None if it does not wait. Exact to 1,000; any place farther behind is 1001.
+        Raises `HoldNotFound` or `HoldRetired`."""
         place: PlaceAnswer = await self._do("show_place", _id(hold), tx=tx)
         return place.place
 

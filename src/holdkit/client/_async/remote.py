@@ -98,7 +98,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def claims(self) -> AsyncRemoteClaims:
-        """Keys that only one holder can have: an email path_of, a user name."""
+        """Keys that only one holder can have: an email address, a user name."""
         return AsyncRemoteClaims(self._transport, self._clock)
 
     @cached_property
@@ -113,7 +113,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def seats(self) -> AsyncRemoteSeats:
-        """Items with a place in a section, of which the server holds the best that are free."""
+        """Items with a place in a section; the server holds the best free ones."""
         return AsyncRemoteSeats(self._transport, self._clock)
 
     @cached_property
@@ -137,7 +137,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         return AsyncRemoteServer(self._transport, self._clock)
 
     def rate(self, name: str, *allowances: Allowance) -> AsyncRate:
-        """So many per window and client, as you define them here: needs an admin key."""
+        """Limit what each client uses per window, with allowances that you define here: needs an admin key."""
         return AsyncRate(
             AsyncWindows(self._executor, self._call_fields, "", meters_of("rates", name, {"": allowances}))
         )
@@ -147,8 +147,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
     @overload
     def budget(self, name: str, /, **amounts: Allowance | tuple[Allowance, ...]) -> AsyncBudget: ...
     def budget(self, name: str, /, **amounts: Allowance | tuple[Allowance, ...]) -> AsyncBudget:
-        """Budgets that are held together: the set that is defined on the server, or one that you define here, which
-        needs an admin key."""
+        """Hold several budgets together: the set that is defined on the server, or one that you define here, which needs an admin key."""
         if not amounts:
             return AsyncRemoteBudget(AsyncRemoteBudgetSet(self._transport, self._clock, self._executor, name))
         return AsyncBudget(AsyncBudgetSet(self._executor, self._call_fields, "", meters_of("budgets", name, amounts)))
@@ -162,7 +161,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         every: Ttl | None = None,
         closed: Closed = (),
     ) -> AsyncCalendar:
-        """Rooms by nights, or by times of day, as you define them here: needs an admin key."""
+        """Hold rooms by nights, or by times of day, as you define them here: needs an admin key."""
         return AsyncCalendar(self._executor, self._call_fields, "", grid_of(name, rooms, zone, every, closed))
 
     def holding(
@@ -176,8 +175,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         account: str | None = None,
         **call: Unpack[Call],
     ) -> AsyncHolding:
-        """A block that holds: it confirms when the body ends, releases when the body raises, and raises
-        `HoldExpired` if it is too late."""
+        """Hold units for a block: confirm when the body ends, release when it raises. Raises `HoldExpired` if it is too late."""
         no_transaction(call.get("tx"))
         command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account)
         return AsyncHolding(self._executor, command, entity)
@@ -192,8 +190,8 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> AsyncLease:
-        """A job slot: renewed inside the block, always released; `lost` and `check()` tell whether it was lost. With `wait`, entering
-        the block waits in line for the units."""
+        """Take a job slot, renewed inside the block and always released; `lost` and `check()` tell whether it was lost. With `wait`,
+        entering the block waits in line for the units."""
         no_transaction(call.get("tx"))
         command = self._placing(what, quantity, call, ttl=ttl, account=account)
         return AsyncLease(self._executor, command, waiting_time(wait, call))

@@ -25,7 +25,7 @@ class AsyncRemoteSagas(AsyncRemoteCalls, UnsupportedOfSagas):
     """The sagas of the API key's tenant."""
 
     async def get(self, id: str) -> SagaRecord | None:
-        """One saga, or None. A saga that ended longer ago than the retention has been deleted."""
+        """Return a saga, or None. A saga that ended longer ago than the retention has been deleted."""
         try:
             return saga_from(await self._do("show_saga", _id(id)))
         except InvalidRequest as missing:
@@ -39,14 +39,14 @@ class AsyncRemoteSagas(AsyncRemoteCalls, UnsupportedOfSagas):
         return UserPage(map(saga_from, found), next=found.next)
 
     async def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
-        """Sagas that somebody should look at: parked ones, and unfinished ones that have been in their phase for too
-        long."""
+        """Return the sagas that need an operator: parked ones, and unfinished ones that have been in their phase for longer than
+        `older_than`."""
         oldest = f"{span(older_than, 'older_than') / SECOND:.6f}s"
         page: SagaPage = await self._do("list_sagas", stuck=True, older_than=oldest, limit=limit)
         return UserPage(map(saga_from, page.items))
 
     async def history(self, id: str, *, limit: int = 1_000) -> Page[SagaEvent]:
-        """What happened to a saga, from the journal, in order; also after it was deleted. Renewals of its lease are left out.
+        """Return what happened to a saga, from the journal, in order; also after it was deleted. Renewals of its lease are left out.
         `more`: there is more than `limit`, or than one call reads."""
         try:
             return saga_history_from(await self._do("saga_history", _id(id), limit=limit))

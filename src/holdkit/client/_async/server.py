@@ -52,7 +52,7 @@ class AsyncRemoteServer(AsyncRemoteCalls):
         return await self._do("pool_histories", pools=list(pools), window=_window(window))
 
     async def server_history(self, *, window: Ttl = "1h") -> ServerHistory:
-        """Requests, latencies, queue and errors of this server over time: for keys of the default tenant."""
+        """Return requests, latencies, queue and errors of this server over time: for keys of the default tenant."""
         return await self._do("server_history", window=_window(window))
 
 

@@ -19,13 +19,13 @@ class AsyncRemoteTenants(AsyncRemoteCalls):
     """All tenants of a server: for keys of the default tenant; changes need scope admin."""
 
     async def list(self, *, after: str | None = None, limit: int = 100, usage: bool = False) -> Page[TenantAnswer]:
-        """Return tenants by name; for the next page pass `next` as `after`. With `usage` the server counts what each has stored, for
-        as many as there is time for."""
+        """Return tenants by name; for the next page pass `next` as `after`. With `usage` the server counts what each has stored, until
+        its time is up."""
         page: TenantPage = await self._do("list_tenants", after=after, limit=limit, usage=usage)
         return Page(page.items, next=page.next)
 
     async def get(self, name: str) -> TenantAnswer:
-        """One tenant, and what it has stored."""
+        """Return a tenant, and what it has stored."""
         return await self._do("show_tenant", name)
 
     async def disable(self, name: str, **call: Unpack[Call]) -> TenantAnswer:
@@ -55,8 +55,8 @@ class AsyncRemoteTenants(AsyncRemoteCalls):
     async def delete(
         self, name: str, *, confirm: str, progress: Progress | None = None, **call: Unpack[Call]
     ) -> DeletedAnswer:
-        """Delete a disabled tenant, with all that it has stored but its journal, and wait until it is gone. `confirm` is its
-        name once more. If the wait is interrupted, the server goes on; call it again to wait or to continue."""
+        """Delete a disabled tenant, with all that it has stored but its journal, and wait until it is gone. `confirm` is its name once
+        more. If the wait is interrupted, the server continues; call it again to wait or to continue."""
         begun: DeletionJob = await self._do("delete_tenant", name, confirm=confirm, call=call)
         job = await self._ended("delete_tenant", begun, progress)
         if job.result is None:

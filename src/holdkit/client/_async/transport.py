@@ -75,7 +75,7 @@ class AsyncTransport:
     async def ask(
         self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any
     ) -> httpx.Response:
-        """The answer, or the exception of its problem; within the time of one call."""
+        """Send a request and return the answer, or raise the exception of its problem; within the time of one call."""
         headers = self._headers | more.pop("headers", {})
         if op is not None:
             headers["Idempotency-Key"] = _sendable(op)
@@ -125,19 +125,19 @@ class AsyncTransport:
             # sync-only: sleep(wait)
 
     async def rest(self, seconds: float) -> None:
-        """Wait between two reads: so long, or until there are no more."""
+        """Wait between two reads, for `seconds` or until the client ends its reads."""
         await self._no_more_reads.wait(0, seconds)
 
     def end_reads(self) -> None:
-        """The client is about to be closed. Who waits to read again ends now; leases still end their holds."""
+        """End all waits for another read, because the client is about to be closed; leases still end their holds."""
         self._no_more_reads.close()
 
     @asynccontextmanager
     async def stream(
         self, path: str, query: dict[str, str], after: str | None, handle: StreamHandle, *, read: float = 60.0
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The packets of an event stream, until it ends or is closed; raises `httpx.HTTPError` if the connection
-        breaks, or is silent for `read` seconds."""
+        """Yield the packets of an event stream, until it ends or is closed; raise `httpx.HTTPError` if the connection breaks, or is
+        silent for `read` seconds."""
         headers = self._headers if after is None else {**self._headers, "Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=read)
         self._handles.add(handle)
@@ -173,15 +173,15 @@ class AsyncTransport:
 
 
 def capped_timeout(seconds: float, given: httpx.Timeout) -> httpx.Timeout:
-    """The timeouts of a client, none of them longer than what is left of the call. After the end of the call it is a
-    millisecond: a pause can end late, and a socket takes no negative timeout."""
+    """Return the timeouts of a client, none longer than the rest of the call. After the end of the call it is a millisecond: a pause can
+    end late, and a socket takes no negative timeout."""
     seconds = max(seconds, 0.001)
     named: dict[str, float | None] = given.as_dict()
     return httpx.Timeout(**{name: seconds if value is None else min(value, seconds) for name, value in named.items()})
 
 
 def retry_key(op: str | None = None) -> str:
-    """The caller's retry key, or a new one: the retries within one call need it."""
+    """Return the caller's retry key, or a new one: the retries within one call need it."""
     return uuid4().hex if op is None else op
 
 
@@ -219,12 +219,12 @@ class AsyncRemoteCalls:
         self._transport, self._clock = transport, clock
 
     def _call_fields(self, call: Call) -> dict[str, Any]:
-        """The fields that every command has; refuses `tx=`."""
+        """Return the fields that every command has; refuse `tx=`."""
         no_transaction(call.get("tx"))
         return call_fields(call, "")
 
     def _request_fields(self, call: Call) -> dict[str, Any]:
-        """Those fields that the body of a request for a change may have. (The operation id travels as a header.)"""
+        """Return those fields that the body of a request for a change may have. (The operation id travels as a header.)"""
         fields = self._call_fields(call)
         return {name: fields[name] for name in ("actor", "correlation_id", "reason") if fields[name] is not None}
 
@@ -245,16 +245,16 @@ class AsyncRemoteCalls:
 
     # sync-only: def _do(self, operation: str, /, *ids: str, **given: Any) -> T:  # type: ignore[type-var]
     async def _do(self, operation: str, /, *ids: str, **given: Any) -> T:  # async-only
-        """Send the request of an operation as `_ask` does, and return the document of its answer. Its type is that of the table: whoever
-        calls says which that is."""
+        """Send the request of an operation as `_ask` does, and return the document of its answer. Its type is that of the table: the
+        caller annotates it."""
         return self._read(operation, await self._ask(operation, *ids, **given))
 
     def _read(self, operation: str, answer: httpx.Response) -> T:  # type: ignore[type-var]
-        """The document of an answer."""
+        """Return the document of an answer."""
         return READ[operation](answer.content)  # type: ignore[no-any-return]
 
     def _heard(self, operation: str, answer: httpx.Response) -> T:  # type: ignore[type-var]
-        """The document of an answer, which also tells the server's time: what it says of remaining times is counted by that."""
+        """Return the document of an answer, and take the server's time from it: remaining times are counted by that."""
         document: Any = READ[operation](answer.content)
         self._clock.observe(document.server_time, answer)
         return document  # type: ignore[no-any-return]
@@ -288,7 +288,7 @@ class AsyncRemoteCalls:
                 return JournalPage(entries, next=page.next, cursor=cursor)
 
     async def _ended(self, operation: str, job: J, progress: Progress | None) -> J:
-        """A job that this operation has started, once it has ended."""
+        """Wait until a job that this operation has started has ended, and return it."""
         pause = FIRST_LOOK
         while job.ended_at is None:
             await self._transport.rest(pause)

@@ -35,12 +35,12 @@ class AsyncRemoteWebhooks(AsyncRemoteCalls):
         return await self._do("make_webhook", url=url, actions=[*actions], call=call)
 
     async def list(self) -> Listed:
-        """All webhooks in order of id."""
+        """Return all webhooks in order of id."""
         page: HookPage = await self._do("list_webhooks")
         return page.items
 
     async def get(self, id: str) -> HookAnswer:
-        """One webhook: its `state`, why it is failing and when it is tried next, and how far its `replay` is."""
+        """Return a webhook: its `state`, why it is failing and when it is tried next, and how far its `replay` is."""
         return await self._do("show_webhook", _id(id))
 
     async def remove(self, id: str, **call: Unpack[Call]) -> HookAnswer:
@@ -52,7 +52,7 @@ class AsyncRemoteWebhooks(AsyncRemoteCalls):
         return await self._do("rotate_webhook", _id(id), grace=duration(grace, "grace"), call=call)
 
     async def deliveries(self, id: str) -> Deliveries:
-        """The last attempts, the newest first."""
+        """Return the last attempts, the newest first."""
         page: DeliveryPage = await self._do("list_deliveries", _id(id))
         return page.items
 

@@ -132,7 +132,7 @@ class RemoteAdmin(RemoteCalls, OperatorVerbs, UnsupportedOfAdmin):
         return (self._result("erase", job, progress, "erasure")).erased
 
     def _result(self, operation: str, job: Job[R], progress: Progress | None, what: str) -> R:
-        """The result of a job, once it has ended; cancels it if the wait is interrupted."""
+        """Return the result of a job, once it has ended; cancels it if the wait is interrupted."""
         try:
             job = self._ended(operation, job, progress)
         except HoldkitError:

@@ -34,11 +34,11 @@ class RemoteBudgetSet(RemoteCalls):
         self.executor, self.name = executor, text(name, "name", 64)
 
     def call_fields(self, call: Call) -> dict[str, Any]:
-        """The fields that every command has."""
+        """Return the fields that every command has."""
         return self._call_fields(call)
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Amounts by budget, as far as they can be checked here."""
+        """Check amounts by budget, except what only the server can check, and return them."""
         budgets = [ONLY] if held is None else list(held)
         if isinstance(given, Mapping) and budgets == [ONLY]:
             budgets = list(given)
@@ -55,7 +55,7 @@ class RemoteBudgetSet(RemoteCalls):
         return self.executor.send(path_of(f"budget_{verb}", self.name), body, command.op, undo)
 
     def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as `BudgetSetPort` has it)
-        """Not available: only the server knows the windows of the set and their totals."""
+        """Refuse: only the server knows the windows of the set and their totals."""
         raise invalid("legs", "not_remote", f"the windows of this set are the server's: {USE_THE_BUDGET}")
 
     def settle(
@@ -87,12 +87,12 @@ class RemoteBudgetSet(RemoteCalls):
         )
 
     def usage(self, client: str) -> list[Usage]:
-        """What a client has used of each current window."""
+        """Return what a client has used of each current window."""
         page: UsagePage = self._do("budget_usage", self.name, client=client)
         return [usage_from(document) for document in page.items]
 
     def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
-        """Another total for the current window."""
+        """Give the current window another total."""
         asked: dict[str, Any] = {"client": client, "budget": budget, "total": total, "per": per}
         return pool_in(self._ask("budget_resize", self.name, call=call, **asked))
 
@@ -105,7 +105,7 @@ class RemoteBudgetSet(RemoteCalls):
         self._ask("put_budget", self.name, budgets=listed)
 
     def definition(self) -> BudgetAnswer:
-        """The set as it is defined."""
+        """Return the set as it is defined."""
         return self._do("show_budget", self.name)
 
 
@@ -121,7 +121,7 @@ class RemoteBudget(Budget):
         self._remote_set.define(budgets)
 
     def definition(self) -> BudgetAnswer:
-        """The set as it is defined on the server."""
+        """Return the set as it is defined on the server."""
         return self._remote_set.definition()
 
 

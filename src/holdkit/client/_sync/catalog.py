@@ -17,16 +17,16 @@ class RemoteCatalog(RemoteCalls):
     """What the faces of the API key's tenant have stored; as the server's documents."""
 
     def present(self) -> FacesAnswer:
-        """Of which faces there is anything."""
+        """Return which faces have stored anything."""
         return self._do("show_faces")
 
     def names(self, face: FaceName, *, after: str = "", limit: int = 100) -> Page[str]:
-        """The names of calendars, budgets, rates, kinds of resources, or sections; for the next page pass `reached` as `after`."""
+        """Return the names of calendars, budgets, rates, kinds of resources, or sections; for the next page pass `reached` as `after`."""
         return self._found("list_names", face=face, after=after, limit=limit)
 
     def calendar(self, name: str, begin: str, days: int = 14, *, after: str = "", limit: int = 50) -> Page[RoomAnswer]:
-        """The rooms of a calendar, each with its cells from a date on (`"2026-07-01"`), for so many days: those that were held. For the
-        next page of rooms pass `reached` as `after`."""
+        """Return the rooms of a calendar, each with its cells that were held, for `days` days from a date (`"2026-07-01"`). For the next
+        page of rooms pass `reached` as `after`."""
         return self._found("show_calendar", name=name, begin=begin, days=days, after=after, limit=limit)
 
     def windows(
@@ -38,12 +38,13 @@ class RemoteCatalog(RemoteCalls):
         after: str = "",
         limit: int = 100,
     ) -> Page[StoredWindowAnswer]:
-        """The windows of a set of budgets or of a rate that were used, in order of client; or those of one client. For the next page pass
-        `reached` as `after`."""
+        """Return the windows of a set of budgets or of a rate that were used, in order of client; or those of one client. For the next
+        page pass `reached` as `after`."""
         return self._found("list_windows", face=face, name=name, client=client, after=after, limit=limit)
 
     def resources(self, kind: str, *, after: str = "", limit: int = 100) -> Page[ResourceAnswer]:
-        """The keys and windows of a kind of resource that were held, in order of pool id. For the next page pass `reached` as `after`."""
+        """Return the keys and windows of a kind of resource that were held, in order of pool id. For the next page pass `reached` as
+        `after`."""
         return self._found("list_resources", kind=kind, after=after, limit=limit)
 
     def _found(self, operation: str, **query: Any) -> Page[T]:

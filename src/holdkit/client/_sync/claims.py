@@ -66,7 +66,7 @@ class RemoteClaims(RemoteCalls):
             return None
 
     def is_taken(self, type: str, value: str, *, tx: Any = None) -> bool:
-        """Whether nobody else can hold this key now: it is held or confirmed."""
+        """Return whether the key is held or confirmed, so that no other caller can hold it now."""
         found = self.get(type, value, tx=tx)
         return found is not None and found.taken
 

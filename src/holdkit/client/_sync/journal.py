@@ -78,12 +78,11 @@ class RemoteJournal(RemoteCalls):
         Continues after a broken connection; ends on `close`, or with `wait=False` at the end of the journal. Raises
         `CursorLost`.
 
-        With a `name` the server stores the cursor, and `after` counts only the first time; that needs a key of scope
-        hold. An entry counts as seen once the loop asks for the first entry after its packet, so after a crash the last
-        packet comes again (at least once). The server notifies at once: `poll` is for kernels in your own process.
-        `tenant=ALL` follows all tenants, with a key of the default one; its names are separate from those of other
-        followers. `remember` and `on_generation` work as in a kernel of your own process: the cursor of what was
-        shown is stored here, outside the server.
+        With a `name` the server stores the cursor, and `after` counts only the first time; that needs a key of scope hold. An entry
+        counts as seen once the loop asks for the first entry after its packet, so after a crash the last packet comes again (at least
+        once). The server notifies at once: `poll` is for kernels in your own process. `tenant=ALL` follows all tenants, with a key of the
+        default one; its names are separate from those of other followers. `remember` and `on_generation` work as in a kernel of your own
+        process: the cursor behind what was shown is stored here, outside the server.
         """
         sealed = isinstance(after, str) and after.startswith(SEALED)  # the server reads it
         check_following(name, None if sealed else after, wait, poll)

@@ -34,7 +34,7 @@ class RemoteKeys(RemoteCalls):
         return self._do("make_key", name=name, scope=scope, ttl=seconds(ttl), pools=[*pools], verbs=[*verbs], call=call)
 
     def list(self) -> Listed:
-        """All API keys in order of id, without their secrets."""
+        """Return all API keys in order of id, without their secrets."""
         page: KeyPage = self._do("list_keys")
         return page.items
 

@@ -99,7 +99,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def claims(self) -> RemoteClaims:
-        """Keys that only one holder can have: an email path_of, a user name."""
+        """Keys that only one holder can have: an email address, a user name."""
         return RemoteClaims(self._transport, self._clock)
 
     @cached_property
@@ -114,7 +114,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def seats(self) -> RemoteSeats:
-        """Items with a place in a section, of which the server holds the best that are free."""
+        """Items with a place in a section; the server holds the best free ones."""
         return RemoteSeats(self._transport, self._clock)
 
     @cached_property
@@ -138,7 +138,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         return RemoteServer(self._transport, self._clock)
 
     def rate(self, name: str, *allowances: Allowance) -> Rate:
-        """So many per window and client, as you define them here: needs an admin key."""
+        """Limit what each client uses per window, with allowances that you define here: needs an admin key."""
         return Rate(Windows(self._executor, self._call_fields, "", meters_of("rates", name, {"": allowances})))
 
     @overload
@@ -146,8 +146,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
     @overload
     def budget(self, name: str, /, **amounts: Allowance | tuple[Allowance, ...]) -> Budget: ...
     def budget(self, name: str, /, **amounts: Allowance | tuple[Allowance, ...]) -> Budget:
-        """Budgets that are held together: the set that is defined on the server, or one that you define here, which
-        needs an admin key."""
+        """Hold several budgets together: the set that is defined on the server, or one that you define here, which needs an admin key."""
         if not amounts:
             return RemoteBudget(RemoteBudgetSet(self._transport, self._clock, self._executor, name))
         return Budget(BudgetSet(self._executor, self._call_fields, "", meters_of("budgets", name, amounts)))
@@ -161,7 +160,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         every: Ttl | None = None,
         closed: Closed = (),
     ) -> Calendar:
-        """Rooms by nights, or by times of day, as you define them here: needs an admin key."""
+        """Hold rooms by nights, or by times of day, as you define them here: needs an admin key."""
         return Calendar(self._executor, self._call_fields, "", grid_of(name, rooms, zone, every, closed))
 
     def holding(
@@ -175,8 +174,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         account: str | None = None,
         **call: Unpack[Call],
     ) -> Holding:
-        """A block that holds: it confirms when the body ends, releases when the body raises, and raises
-        `HoldExpired` if it is too late."""
+        """Hold units for a block: confirm when the body ends, release when it raises. Raises `HoldExpired` if it is too late."""
         no_transaction(call.get("tx"))
         command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account)
         return Holding(self._executor, command, entity)
@@ -191,8 +189,8 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> Lease:
-        """A job slot: renewed inside the block, always released; `lost` and `check()` tell whether it was lost. With `wait`, entering
-        the block waits in line for the units."""
+        """Take a job slot, renewed inside the block and always released; `lost` and `check()` tell whether it was lost. With `wait`,
+        entering the block waits in line for the units."""
         no_transaction(call.get("tx"))
         command = self._placing(what, quantity, call, ttl=ttl, account=account)
         return Lease(self._executor, command, waiting_time(wait, call))

@@ -26,7 +26,7 @@ class RemoteSagas(RemoteCalls, UnsupportedOfSagas):
     """The sagas of the API key's tenant."""
 
     def get(self, id: str) -> SagaRecord | None:
-        """One saga, or None. A saga that ended longer ago than the retention has been deleted."""
+        """Return a saga, or None. A saga that ended longer ago than the retention has been deleted."""
         try:
             return saga_from(self._do("show_saga", _id(id)))
         except InvalidRequest as missing:
@@ -40,14 +40,14 @@ class RemoteSagas(RemoteCalls, UnsupportedOfSagas):
         return UserPage(map(saga_from, found), next=found.next)
 
     def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
-        """Sagas that somebody should look at: parked ones, and unfinished ones that have been in their phase for too
-        long."""
+        """Return the sagas that need an operator: parked ones, and unfinished ones that have been in their phase for longer than
+        `older_than`."""
         oldest = f"{span(older_than, 'older_than') / SECOND:.6f}s"
         page: SagaPage = self._do("list_sagas", stuck=True, older_than=oldest, limit=limit)
         return UserPage(map(saga_from, page.items))
 
     def history(self, id: str, *, limit: int = 1_000) -> Page[SagaEvent]:
-        """What happened to a saga, from the journal, in order; also after it was deleted. Renewals of its lease are left out.
+        """Return what happened to a saga, from the journal, in order; also after it was deleted. Renewals of its lease are left out.
         `more`: there is more than `limit`, or than one call reads."""
         try:
             return saga_history_from(self._do("saga_history", _id(id), limit=limit))

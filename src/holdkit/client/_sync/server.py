@@ -53,7 +53,7 @@ class RemoteServer(RemoteCalls):
         return self._do("pool_histories", pools=list(pools), window=_window(window))
 
     def server_history(self, *, window: Ttl = "1h") -> ServerHistory:
-        """Requests, latencies, queue and errors of this server over time: for keys of the default tenant."""
+        """Return requests, latencies, queue and errors of this server over time: for keys of the default tenant."""
         return self._do("server_history", window=_window(window))
 
 

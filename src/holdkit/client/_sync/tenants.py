@@ -20,13 +20,13 @@ class RemoteTenants(RemoteCalls):
     """All tenants of a server: for keys of the default tenant; changes need scope admin."""
 
     def list(self, *, after: str | None = None, limit: int = 100, usage: bool = False) -> Page[TenantAnswer]:
-        """Return tenants by name; for the next page pass `next` as `after`. With `usage` the server counts what each has stored, for
-        as many as there is time for."""
+        """Return tenants by name; for the next page pass `next` as `after`. With `usage` the server counts what each has stored, until
+        its time is up."""
         page: TenantPage = self._do("list_tenants", after=after, limit=limit, usage=usage)
         return Page(page.items, next=page.next)
 
     def get(self, name: str) -> TenantAnswer:
-        """One tenant, and what it has stored."""
+        """Return a tenant, and what it has stored."""
         return self._do("show_tenant", name)
 
     def disable(self, name: str, **call: Unpack[Call]) -> TenantAnswer:
@@ -56,8 +56,8 @@ class RemoteTenants(RemoteCalls):
     def delete(
         self, name: str, *, confirm: str, progress: Progress | None = None, **call: Unpack[Call]
     ) -> DeletedAnswer:
-        """Delete a disabled tenant, with all that it has stored but its journal, and wait until it is gone. `confirm` is its
-        name once more. If the wait is interrupted, the server goes on; call it again to wait or to continue."""
+        """Delete a disabled tenant, with all that it has stored but its journal, and wait until it is gone. `confirm` is its name once
+        more. If the wait is interrupted, the server continues; call it again to wait or to continue."""
         begun: DeletionJob = self._do("delete_tenant", name, confirm=confirm, call=call)
         job = self._ended("delete_tenant", begun, progress)
         if job.result is None:

@@ -72,7 +72,7 @@ class Transport:
         self._no_more_reads = Signal()
 
     def ask(self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any) -> httpx.Response:
-        """The answer, or the exception of its problem; within the time of one call."""
+        """Send a request and return the answer, or raise the exception of its problem; within the time of one call."""
         headers = self._headers | more.pop("headers", {})
         if op is not None:
             headers["Idempotency-Key"] = _sendable(op)
@@ -121,19 +121,19 @@ class Transport:
             sleep(wait)
 
     def rest(self, seconds: float) -> None:
-        """Wait between two reads: so long, or until there are no more."""
+        """Wait between two reads, for `seconds` or until the client ends its reads."""
         self._no_more_reads.wait(0, seconds)
 
     def end_reads(self) -> None:
-        """The client is about to be closed. Who waits to read again ends now; leases still end their holds."""
+        """End all waits for another read, because the client is about to be closed; leases still end their holds."""
         self._no_more_reads.close()
 
     @contextmanager
     def stream(
         self, path: str, query: dict[str, str], after: str | None, handle: StreamHandle, *, read: float = 60.0
     ) -> Iterator[Iterator[bytes]]:
-        """The packets of an event stream, until it ends or is closed; raises `httpx.HTTPError` if the connection
-        breaks, or is silent for `read` seconds."""
+        """Yield the packets of an event stream, until it ends or is closed; raise `httpx.HTTPError` if the connection breaks, or is
+        silent for `read` seconds."""
         headers = self._headers if after is None else {**self._headers, "Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=read)
         self._handles.add(handle)
@@ -167,15 +167,15 @@ class Transport:
 
 
 def capped_timeout(seconds: float, given: httpx.Timeout) -> httpx.Timeout:
-    """The timeouts of a client, none of them longer than what is left of the call. After the end of the call it is a
-    millisecond: a pause can end late, and a socket takes no negative timeout."""
+    """Return the timeouts of a client, none longer than the rest of the call. After the end of the call it is a millisecond: a pause can
+    end late, and a socket takes no negative timeout."""
     seconds = max(seconds, 0.001)
     named: dict[str, float | None] = given.as_dict()
     return httpx.Timeout(**{name: seconds if value is None else min(value, seconds) for name, value in named.items()})
 
 
 def retry_key(op: str | None = None) -> str:
-    """The caller's retry key, or a new one: the retries within one call need it."""
+    """Return the caller's retry key, or a new one: the retries within one call need it."""
     return uuid4().hex if op is None else op
 
 
@@ -213,12 +213,12 @@ class RemoteCalls:
         self._transport, self._clock = transport, clock
 
     def _call_fields(self, call: Call) -> dict[str, Any]:
-        """The fields that every command has; refuses `tx=`."""
+        """Return the fields that every command has; refuse `tx=`."""
         no_transaction(call.get("tx"))
         return call_fields(call, "")
 
     def _request_fields(self, call: Call) -> dict[str, Any]:
-        """Those fields that the body of a request for a change may have. (The operation id travels as a header.)"""
+        """Return those fields that the body of a request for a change may have. (The operation id travels as a header.)"""
         fields = self._call_fields(call)
         return {name: fields[name] for name in ("actor", "correlation_id", "reason") if fields[name] is not None}
 
@@ -238,16 +238,16 @@ class RemoteCalls:
         return self._transport.ask(asked.method, path, body, op=op)
 
     def _do(self, operation: str, /, *ids: str, **given: Any) -> T:  # type: ignore[type-var]
-        """Send the request of an operation as `_ask` does, and return the document of its answer. Its type is that of the table: whoever
-        calls says which that is."""
+        """Send the request of an operation as `_ask` does, and return the document of its answer. Its type is that of the table: the
+        caller annotates it."""
         return self._read(operation, self._ask(operation, *ids, **given))
 
     def _read(self, operation: str, answer: httpx.Response) -> T:  # type: ignore[type-var]
-        """The document of an answer."""
+        """Return the document of an answer."""
         return READ[operation](answer.content)  # type: ignore[no-any-return]
 
     def _heard(self, operation: str, answer: httpx.Response) -> T:  # type: ignore[type-var]
-        """The document of an answer, which also tells the server's time: what it says of remaining times is counted by that."""
+        """Return the document of an answer, and take the server's time from it: remaining times are counted by that."""
         document: Any = READ[operation](answer.content)
         self._clock.observe(document.server_time, answer)
         return document  # type: ignore[no-any-return]
@@ -281,7 +281,7 @@ class RemoteCalls:
                 return JournalPage(entries, next=page.next, cursor=cursor)
 
     def _ended(self, operation: str, job: J, progress: Progress | None) -> J:
-        """A job that this operation has started, once it has ended."""
+        """Wait until a job that this operation has started has ended, and return it."""
         pause = FIRST_LOOK
         while job.ended_at is None:
             self._transport.rest(pause)

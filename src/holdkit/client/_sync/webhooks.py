@@ -36,12 +36,12 @@ class RemoteWebhooks(RemoteCalls):
         return self._do("make_webhook", url=url, actions=[*actions], call=call)
 
     def list(self) -> Listed:
-        """All webhooks in order of id."""
+        """Return all webhooks in order of id."""
         page: HookPage = self._do("list_webhooks")
         return page.items
 
     def get(self, id: str) -> HookAnswer:
-        """One webhook: its `state`, why it is failing and when it is tried next, and how far its `replay` is."""
+        """Return a webhook: its `state`, why it is failing and when it is tried next, and how far its `replay` is."""
         return self._do("show_webhook", _id(id))
 
     def remove(self, id: str, **call: Unpack[Call]) -> HookAnswer:
@@ -53,7 +53,7 @@ class RemoteWebhooks(RemoteCalls):
         return self._do("rotate_webhook", _id(id), grace=duration(grace, "grace"), call=call)
 
     def deliveries(self, id: str) -> Deliveries:
-        """The last attempts, the newest first."""
+        """Return the last attempts, the newest first."""
         page: DeliveryPage = self._do("list_deliveries", _id(id))
         return page.items
 

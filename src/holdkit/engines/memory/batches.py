@@ -87,7 +87,7 @@ class Batches:
 
     @contextmanager
     def _exclusive(self, until: float) -> Iterator[None]:
-        """One batch at a time; `Overloaded` if another thread takes too long, as application code in `lend` may."""
+        """Enter one batch at a time; raise `Overloaded` if another thread takes too long, as application code in `lend` may."""
         seconds = seconds_left(until, self.limits.lock_timeout / SECOND)
         if not self._writing.acquire(timeout=min(seconds, TIMEOUT_MAX)):
             raise Overloaded(f"another thread kept its turn for {seconds:.3g} s", retry_after=1.0)
@@ -190,7 +190,7 @@ class Batches:
             self._write(view)
 
     def _touched(self, wanted: Needs, slot: Slot) -> list[Key]:
-        """Every pool that the batch names itself or through a hold."""
+        """Return every pool that the batch names itself or through a hold."""
         pools = set(wanted.pools)
         for key in wanted.standing:
             hold = self._tables.holds.get(key)
@@ -210,8 +210,8 @@ class Batches:
         return SweepList(holds, pools, more or left, retiring=retiring, lines=lines)
 
     def _make_room(self, wanted: Needs, slot: Slot) -> list[View]:
-        """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget. Returns what these
-        sweeps have written."""
+        """Sweep first where a bounded table would overflow with rows that only a sweep can end, because people forget to sweep. Return
+        what these sweeps have written."""
         tables, limits = self._tables, self.limits
         views: list[View] = []
         over = overflow(limits, wanted, len(tables.holds) - tables.ended, len(tables.pools))

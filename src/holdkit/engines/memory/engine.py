@@ -61,7 +61,7 @@ class MemoryEngine(Batches):
             return work(_OwnTransaction(self))
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:  # noqa: ARG002  (the port's)
-        """This engine has no SQL, so there are no callers' transactions."""
+        """Refuse: this engine has no SQL, so there are no callers' transactions."""
         self._check_open()
         name = self.url.partition(":")[0]
         raise InvalidRequest(f"the {name} engine has no transactions to join", field="tx", code="tx_unsupported")
@@ -70,7 +70,7 @@ class MemoryEngine(Batches):
         return self.apply_in(tx, groups, lock)
 
     def read_in(self, tx: Any, query: Query[T]) -> T:  # noqa: ARG002  (the port's)
-        """This engine has no SQL, so there are no callers' transactions."""
+        """Refuse: this engine has no SQL, so there are no callers' transactions."""
         self.apply_in(tx, [])
         raise AssertionError("unreachable")
 
@@ -87,7 +87,7 @@ class MemoryEngine(Batches):
             return result
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Nothing to do: there are no others."""
+        """Do nothing: there are no other processes."""
 
     def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         """Fold the journal, and compare."""
@@ -129,11 +129,11 @@ class MemoryEngine(Batches):
             return erased
 
     def unfinished(self) -> bool:
-        """Never: an erasure is done at once."""
+        """Return False: an erasure is done at once."""
         return False
 
     def finish_erasure(self, erasure: Erasure) -> None:
-        """Nothing to do: memory has no files."""
+        """Do nothing: memory has no files."""
 
     def close(self) -> None:
         """Forget everything."""
@@ -153,7 +153,7 @@ class _OwnTransaction:
         self._used = False
 
     def apply(self, groups: Sequence[Group]) -> Applied:
-        """At once, and once: what was applied could not be taken back if the rest failed."""
+        """Apply the groups at once, and once: what was applied could not be taken back if the rest failed."""
         if self._used:
             raise PromiseBroken("a turn without SQL was used twice")
         self._used = True

@@ -20,7 +20,7 @@ from .tables import Tables
 def erase_tables(
     tables: Tables, erasure: Erasure, journal: Iterable[Numbered], *, dry_run: bool
 ) -> tuple[Tables, Erased]:
-    """New tables without what is erased, and what that was. The journal is read once, and not changed."""
+    """Return new tables without what is erased, and what that was. Reads the journal once, and does not change it."""
     entries = [entry for _, entry in journal if entry.tenant == erasure.selector.tenant]
     for hold in tables.holds.values():
         erasure.learn_hold(hold)
@@ -60,7 +60,7 @@ def erase_tables(
 
 
 def uses(tables: Tables, erasure: Erasure) -> bool:
-    """Whether the selected account uses any units."""
+    """Return whether the selected account uses any units."""
     selector = erasure.selector
     return selector.by == "account" and any(
         (tenant, account) == (selector.tenant, selector.value) for tenant, _, account in tables.tallies
@@ -68,7 +68,7 @@ def uses(tables: Tables, erasure: Erasure) -> bool:
 
 
 def recognised(erasure: Erasure, entries: Iterable[Entry]) -> str:
-    """The name by which the account is recognised from now on."""
+    """Return the name by which the account is recognised from now on."""
     known: set[str] = set()
     for entry in entries if erasure.new.stored.accounts else ():
         known |= stubs_in(encode_entry(entry), erasure.new.first_stub)
@@ -97,12 +97,12 @@ def rename_claims(tables: Tables, erasure: Erasure, entries: Iterable[Entry], *,
 
 
 def names_pool(entry: Entry, pool: str) -> bool:
-    """Whether an entry names a pool."""
+    """Return whether an entry names a pool."""
     return pool in fields(entry).values()
 
 
 def copied(tables: Tables, erasure: Erasure) -> Tables:
-    """New tables without what is erased."""
+    """Copy the tables without what is erased."""
     after = Tables()
     for pool in map(erasure.pool, tables.pools.values()):
         after.put_pool(pool.key, pool)
@@ -121,7 +121,7 @@ def copied(tables: Tables, erasure: Erasure) -> Tables:
 
 
 def renamed_tallies(tallies: dict[TallyKey, Tally], erasure: Erasure) -> dict[TallyKey, Tally]:
-    """The tallies of the account under its stub."""
+    """Return the tallies of the account under its stub."""
     after: dict[TallyKey, Tally] = {}
     for (tenant, pool, account), tally in tallies.items():
         name = erasure.account(account) if tenant == erasure.selector.tenant else account

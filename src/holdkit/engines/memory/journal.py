@@ -32,7 +32,7 @@ class Rows(Generic[K, V]):
         self.rows: dict[K, V] = {}
 
     def get(self, key: K) -> V | None:
-        """The row, if there is one."""
+        """Return the row, if there is one."""
         return self.rows.get(key)
 
     def put(self, key: K, row: V | None) -> None:
@@ -76,7 +76,7 @@ class Baseline:
         self.seq, self.slot = self.seq + 1, max(self.slot, entry.slot)
 
     def entry_about(self, tenant: str, subject: str) -> Entry | None:
-        """The row of a subject (hold, pool or record) as an entry, if the baseline has it."""
+        """Return the row of a subject (hold, pool or record) as an entry, if the baseline has it."""
         hold = self.holds.get((tenant, subject))
         if hold is not None:
             return self._entry(subject, tenant, hold=hold)
@@ -88,12 +88,12 @@ class Baseline:
         return None if record is None else self._entry(subject, tenant, record=record)
 
     def entry_about_pool(self, key: Key) -> Entry | None:
-        """A pool's row as an entry, if the baseline has it."""
+        """Return a pool's row as an entry, if the baseline has it."""
         pool = self.pools.get(key)
         return None if pool is None else self._entry(pool.id, pool.tenant, pool=pool)
 
     def entries(self) -> Iterator[Numbered]:
-        """Everything as entries, for `verify`; numbered so that the first entry after them follows."""
+        """Yield everything as entries, for `verify`; numbered so that the first entry after them follows."""
         rows = [
             *(self._floor_entry(tenant, fence) for tenant, fence in self.fence_floors.items()),
             *(self._entry(pool.id, pool.tenant, pool=pool) for pool in self.pools.rows.values()),
@@ -107,7 +107,7 @@ class Baseline:
         yield from enumerate(rows, start=self.seq + 1 - len(rows))
 
     def _floor_entry(self, tenant: str, fence: int) -> Entry:
-        """A floor, as the removal of a pool that had this fence."""
+        """Return a floor, as the removal of a pool that had this fence."""
         return self._entry("fence_floor", tenant, pool=Pool(tenant, "fence_floor", 0, fence=fence), removed=True)
 
     def _entry(
@@ -160,7 +160,7 @@ class Journal:
         self._drop_gone()
 
     def forget(self, holds: Iterable[Key]) -> None:
-        """These holds have left the tables: no later entry changes them, so the baseline may drop them by and by."""
+        """Let the baseline drop these holds by and by: they have left the tables, so no later entry changes them."""
         self._gone.extend((self.last_seq, key) for key in holds)
         self._drop_gone()
 
@@ -169,7 +169,7 @@ class Journal:
             self.baseline.holds.put(self._gone.popleft()[1], None)
 
     def rewrite(self, erasure: Erasure) -> None:
-        """Every entry and the baseline, without what is erased."""
+        """Rewrite every entry and the baseline, without what is erased."""
         base = self.baseline
         base.tallies = erased_rows(base.tallies.rows, erasure)
         base.put_tally = base.tallies.put
@@ -182,7 +182,7 @@ class Journal:
             base.holds.rows[hold_key] = erasure.hold(hold)
 
     def after(self, seq: int, tenant: str | None) -> Iterator[JournalRow]:
-        """Entries after a number, of one tenant or of all."""
+        """Return entries after a number, of one tenant or of all."""
         return _rows(row for row in self._behind(seq) if tenant is None or row[1].tenant == tenant)
 
     def _behind(self, seq: int) -> Iterator[Numbered]:
@@ -192,36 +192,36 @@ class Journal:
         return ((number, self._entries[number]) for number in range(seq + 1, self.last_seq + 1))
 
     def about(self, tenant: str, subject: str, seq: int) -> Iterator[JournalRow]:
-        """The entries about a subject. If its first entries are no longer kept, its row in the baseline stands for them."""
+        """Return the entries about a subject. If its first entries are no longer kept, its row in the baseline stands for them."""
         known = self.baseline.entry_about(tenant, subject) if seq < self.baseline.seq else None
         kept = ((number, self._entries[number]) for number in self._about.get((tenant, subject), ()) if number > seq)
         return _rows(kept if known is None else chain(((self.baseline.seq, known),), kept))
 
     def touching(self, tenant: str, pool: str, seq: int) -> Iterator[JournalRow]:
-        """Entries after a sequence number that changed a pool. From the beginning, its row in the baseline comes first."""
+        """Return entries after a sequence number that changed a pool. From the beginning, its row in the baseline comes first."""
         known = None if seq else self.baseline.entry_about_pool((tenant, pool))
         behind = self._behind(seq or self.baseline.seq)
         found = (row for row in behind if row[1].tenant == tenant and touches(row[1], pool))
         return _rows(found if known is None else chain(((self.baseline.seq, known),), found))
 
     def at(self, seq: int) -> JournalRow | None:
-        """The entry with this sequence number, if it is still kept."""
+        """Return the entry with this sequence number, if it is still kept."""
         entry = self._entries.get(seq)
         return None if entry is None else JournalRow(seq, encode_entry(entry))
 
     def end(self) -> JournalRow | None:
-        """The last entry, if there is any."""
+        """Return the last entry, if there is any."""
         return self.at(self.last_seq)
 
     def whole(self) -> Iterator[Numbered]:
-        """The baseline, then the entries."""
+        """Yield the baseline, then the entries."""
         if self.baseline.seq:
             yield from self.baseline.entries()
         yield from self._entries.items()
 
 
 def erased_rows(tallies: dict[TallyKey, Tally], erasure: Erasure) -> Rows[TallyKey, Tally]:
-    """The tallies without what is erased."""
+    """Copy the tallies without what is erased."""
     after: Rows[TallyKey, Tally] = Rows()
     after.rows = renamed_tallies(tallies, erasure)
     return after

@@ -34,30 +34,30 @@ MAX_SCANNED: Final = 1_000
 
 
 def count_entries(journal: Journal, _query: CountEntries) -> EntryCount:
-    """Nothing is counted: the oldest entries leave this journal by themselves."""
+    """Count nothing: the oldest entries leave this journal by themselves."""
     return EntryCount({}, {0: journal.last_seq}, False)
 
 
 def read_journal(journal: Journal, query: ReadJournal) -> Page[JournalRow]:
-    """Entries after a sequence number; there is one lane."""
+    """Return entries after a sequence number; there is one lane."""
     rows = journal.after(query.after.get(0, 0), query.tenant)
     return page_of(rows, row_bytes, query.limit, query.max_bytes)
 
 
 def read_history(journal: Journal, query: ReadHistory) -> Page[JournalRow]:
-    """Entries about a subject."""
+    """Return entries about a subject."""
     rows = journal.about(query.tenant, query.subject, query.after.get(0, 0))
     return page_of(rows, row_bytes, query.limit, query.max_bytes)
 
 
 def read_pool_history(journal: Journal, query: ReadPoolHistory) -> Page[JournalRow]:
-    """Entries that changed a pool."""
+    """Return entries that changed a pool."""
     rows = journal.touching(query.tenant, query.pool, query.after.get(0, 0))
     return page_of(rows, row_bytes, query.limit, query.max_bytes)
 
 
 def search_journal(journal: Journal, query: SearchJournal) -> FoundEntries:
-    """Entries that fit, in either direction; few at a time, because everybody waits meanwhile."""
+    """Find entries that fit, in either direction; few at a time, because every other call waits meanwhile."""
     query = structs.replace(query, max_scanned=min(query.max_scanned, MAX_SCANNED))
 
     def look(_lane: int, above: int, upto: int, limit: int) -> Page[JournalRow]:
@@ -72,39 +72,39 @@ def search_journal(journal: Journal, query: SearchJournal) -> FoundEntries:
 
 
 def find_entries(journal: Journal, query: FindEntries) -> list[JournalRow]:
-    """Single entries, by their positions."""
+    """Return single entries, by their positions."""
     rows = [journal.at(seq) for lane, seq in sorted(query.positions) if lane == 0]
     return [row for row in rows if row is not None]
 
 
 def find_ends(journal: Journal, _query: FindEnds) -> list[JournalRow]:
-    """The last entry."""
+    """Return the last entry."""
     end = journal.end()
     return [] if end is None else [end]
 
 
 def find_archived(_journal: Journal, _query: FindArchived) -> list[ArchivedLane]:
-    """Nothing leaves this journal for an archive."""
+    """Return none: no entry leaves this journal for an archive."""
     return []
 
 
 def read_baseline(_journal: Journal, _query: ReadBaseline) -> Page[BaselineRow]:
-    """Nothing stands for archived entries: there are none."""
+    """Return none: no entry is archived."""
     return Page()
 
 
 def read_rewritten(_journal: Journal, _query: ReadRewritten) -> dict[int, str]:
-    """No archive file lacks anything: there are none."""
+    """Return none: there are no archive files."""
     return {}
 
 
 def find_known_files(_journal: Journal, _query: FindKnownFiles) -> dict[int, KnownFile]:
-    """There are no archive files."""
+    """Return none: there are no archive files."""
     return {}
 
 
 def check_baselines(_journal: Journal, _query: CheckBaselines) -> list[Difference]:
-    """There are none."""
+    """Return none: there is no archive."""
     return []
 
 

@@ -42,11 +42,11 @@ class Ends(Struct):
         del self.slots[at], self.keys[at]
 
     def count(self, until: Slot) -> int:
-        """How many stand at slots up to `until`."""
+        """Count the entries at slots up to `until`."""
         return bisect_right(self.slots, until)
 
     def any(self, until: Slot) -> bool:
-        """Whether there are any."""
+        """Return whether there are any entries up to `until`."""
         return bool(self.keys) and self.slots[0] <= until
 
     def first(self, count: int) -> Iterator[tuple[Slot, Key]]:
@@ -82,7 +82,7 @@ class Order(Ends):
         del self.slots[end - 1], self.keys[at]
 
     def _position(self, slot: Slot, key: Key) -> tuple[int, int]:
-        """Where the key stands or would stand, and where its slot ends."""
+        """Return where the key stands or would stand, and where its slot ends."""
         first, end = bisect_left(self.slots, slot), bisect_right(self.slots, slot)
         return bisect_left(self.keys, _id_first(key), first, end, key=_id_first), end
 
@@ -98,7 +98,7 @@ class Grant(Struct, frozen=True, gc=False):
     token: str
 
     def whole(self, key: Key) -> Operation:
-        """As the core knows it."""
+        """Return the record as the core knows it."""
         outcome = Done(self.slot, self.hold, token=self.token)
         return Operation(key[0], key[1], self.fingerprint, self.until, outcome, self.seq)
 
@@ -121,7 +121,7 @@ class Operations(Mapping[Key, Operation]):
         return len(self._rows)
 
     def get(self, key: Key, default: Any = None) -> Any:
-        """The record, if there is one. (A `Mapping` would try and fail, which is slow: new operations are the rule.)"""
+        """Return the record, if there is one. (A `Mapping` would try and fail, which is slow: new operations are the rule.)"""
         row = self._rows.get(key)
         return default if row is None else row.whole(key) if isinstance(row, Grant) else row
 
@@ -137,7 +137,7 @@ class Operations(Mapping[Key, Operation]):
         self.ends.file(until, key)
 
     def after(self, slot: Slot) -> int:
-        """How many have a window that ends after a slot."""
+        """Count the operations whose window ends after a slot."""
         return len(self.ends) - self.ends.count(slot)
 
     def forget(self, slot: Slot, limit: int) -> None:

@@ -58,13 +58,13 @@ class Reader(Struct, frozen=True):
     slot: Slot
 
     def pool(self, row: Pool) -> Pool:
-        """The pool, with its due legs counted as returned."""
+        """Return the pool, with its due legs counted as returned."""
         due = self._due(row)
         above = [self.tables.pools[row.tenant, name] for name in ancestors(row.id)]
         return seen_pool(row, due, [(pool, self._due(pool)) for pool in above])
 
     def _due(self, row: Pool) -> DueOnPool:
-        """What is due on a pool at its own time, and whether its line lets a plain hold pass."""
+        """Return what is due on a pool at its own time, and whether its line lets a plain hold pass."""
         now = max(self.slot, row.slot)
         legs = self.tables.legs.get(row.key, {})
         due = [legs[hold_id] for _, hold_id in self.tables.due(row.key, now)]
@@ -77,7 +77,7 @@ class Reader(Struct, frozen=True):
         return self.tables.holds[pool.tenant, hold_id].due(now)
 
     def hold(self, row: StoredHold | None) -> StoredHold | None:
-        """The hold as a command would find it: at the present slot, or at the slot of one of its pools if that is later."""
+        """Return the hold as a command would find it: at the present slot, or at the slot of one of its pools if that is later."""
         if row is None:
             return None
         pools = (self.tables.pools.get((row.tenant, name)) for name in row.pools)
@@ -85,18 +85,18 @@ class Reader(Struct, frozen=True):
 
 
 def find_pool(reader: Reader, query: FindPool) -> Pool | None:
-    """One pool."""
+    """Return a pool."""
     row = reader.tables.pools.get(query.key)
     return None if row is None else reader.pool(row)
 
 
 def find_pools(reader: Reader, query: FindPools) -> list[Pool | None]:
-    """Several pools, in the order asked."""
+    """Return several pools, in the order asked."""
     return [find_pool(reader, FindPool(key)) for key in query.keys]
 
 
 def find_available(reader: Reader, query: FindAvailable) -> bytes:
-    """Which of these pools have a unit left."""
+    """Return which of these pools have a unit left."""
     rows = (reader.tables.pools.get((query.tenant, id)) for id in query.pools)
     return bytes(
         [
@@ -107,7 +107,7 @@ def find_available(reader: Reader, query: FindAvailable) -> bytes:
 
 
 def list_pools(reader: Reader, query: ListPools) -> list[Pool]:
-    """Pools in order of id."""
+    """Return pools in order of id."""
     if query.entity is None:
         keys = keys_after(reader.tables.pools, (query.tenant, query.after))
     else:
@@ -124,17 +124,17 @@ def list_pools(reader: Reader, query: ListPools) -> list[Pool]:
 
 
 def find_hold(reader: Reader, query: FindHold) -> StoredHold | None:
-    """One hold."""
+    """Return a hold."""
     return reader.hold(reader.tables.holds.get(query.key))
 
 
 def find_holds(reader: Reader, query: FindHolds) -> list[StoredHold | None]:
-    """Several holds, in the order asked."""
+    """Return several holds, in the order asked."""
     return [reader.hold(reader.tables.holds.get(key)) for key in query.keys]
 
 
 def list_holds(reader: Reader, query: ListHolds) -> Page[StoredHold]:
-    """Holds by id that fit. The tables know no shorter way than past all of them, from where the query begins."""
+    """Return holds by id that fit. Passes all of them from where the query begins: the tables know no shorter way."""
     left, minted = ids_left(query), ids_minted(query)
     keys = sorted(key for key in reader.tables.holds if key[0] == query.tenant and left.has(key[1]))
     if minted is not None:
@@ -147,14 +147,14 @@ def list_holds(reader: Reader, query: ListHolds) -> Page[StoredHold]:
 
 
 def list_entities(reader: Reader, query: ListEntities) -> list[str]:
-    """Entities of holds, in order."""
+    """Return entities of holds, in order."""
     holds = reader.tables.holds
     found = {hold.entity for (tenant, _), hold in holds.items() if tenant == query.tenant and hold.entity is not None}
     return _names(found, query)
 
 
 def list_accounts(reader: Reader, query: ListAccounts) -> list[str]:
-    """Accounts that use anything, in order."""
+    """Return accounts that use anything, in order."""
     return _names({account for tenant, account in reader.tables.accounts if tenant == query.tenant}, query)
 
 
@@ -182,7 +182,7 @@ def list_line(reader: Reader, query: ListLine) -> Page[StoredHold]:
 
 
 def next_deadline(reader: Reader, query: NextDeadline) -> Slot | None:
-    """The first deadline on a pool."""
+    """Return the first deadline on a pool."""
     order = reader.tables.deadlines.get(query.key)
     return order.slots[0] if order else None
 
@@ -206,7 +206,7 @@ def list_usage(reader: Reader, query: ListUsage) -> list[AccountUsage]:
 
 
 def _within(pools: list[str], query: ListUsage) -> Iterator[str]:
-    """Those of these pools, which are in order, that the query asks for."""
+    """Yield those of these ordered pools that the query asks for."""
     for lower, upper in ranges_behind(query.after, query.within or ("",)):
         for name in islice(pools, bisect_left(pools, lower), None if upper is None else bisect_left(pools, upper)):
             if name != query.after:
@@ -214,24 +214,24 @@ def _within(pools: list[str], query: ListUsage) -> Iterator[str]:
 
 
 def find_record(reader: Reader, query: FindRecord) -> Record | None:
-    """One record."""
+    """Return a record."""
     return reader.tables.records.get(query.key)
 
 
 def list_records(reader: Reader, query: ListRecords) -> Page[Record]:
-    """Records of a kind in order of id."""
+    """Return records of a kind in order of id."""
     records = reader.tables.records
     found = (records[key] for key in keys_after(records, (query.tenant, query.kind, query.after)))
     return page_of(found, record_bytes, query.limit, query.max_bytes)
 
 
 def list_tenants(reader: Reader, query: ListTenants) -> list[str]:
-    """Tenants that have pools, in order."""
+    """Return tenants that have pools, in order."""
     return sorted({tenant for tenant, _ in reader.tables.pools if tenant > query.after})[: query.limit]
 
 
 def list_kinds(reader: Reader, query: ListKinds) -> list[str]:
-    """Kinds of a tenant's records, in order."""
+    """Return kinds of a tenant's records, in order."""
     kinds = {kind for tenant, kind, _ in reader.tables.records if tenant == query.tenant and kind > query.after}
     return sorted(kinds)[: query.limit]
 
@@ -241,7 +241,7 @@ SAMPLE: Final = 1_000
 
 
 def count_rows(reader: Reader, query: CountRows) -> RowCount:
-    """All rows of one table in one step, their bytes from a sample: they are in memory, in another form."""
+    """Count all rows of one table in one step, their bytes from a sample: they are in memory, in another form."""
     table: Mapping[Any, Struct] = getattr(reader.tables, query.table)
     keys = [key for key in table if key[0] == query.tenant]
     sample = [len(msgspec.json.encode(table[key])) for key in keys[:SAMPLE]]
@@ -251,12 +251,12 @@ def count_rows(reader: Reader, query: CountRows) -> RowCount:
 
 
 def read_clock(reader: Reader, _query: ReadClock) -> Slot:
-    """The machine's clock, or the injected one."""
+    """Return the machine's clock, or the injected one."""
     return reader.slot
 
 
 def take_survey(reader: Reader, _query: TakeSurvey) -> Survey:
-    """Counts for `doctor` and statistics."""
+    """Count for `doctor` and statistics."""
     tables, now, end = reader.tables, reader.slot, reader.journal.end()
     due, _ = tables.due_holds(now, 1, 1)
     live = sum(1 for hold in tables.holds.values() if hold.live and not hold.due(now))
@@ -266,7 +266,7 @@ def take_survey(reader: Reader, _query: TakeSurvey) -> Survey:
 
 
 def keys_after(rows: Mapping[K, object], after: K) -> Iterator[K]:
-    """Keys with the same beginning as `after` whose last part is greater, in order.
+    """Yield keys with the same beginning as `after` whose last part is greater, in order.
 
     Sorts all keys each time: generated ids arrive in order, and to sort what is in order takes one pass.
     """

@@ -213,7 +213,7 @@ class Tables:
         return FrontOfLine(found[:limit], len(found) > limit)
 
     def asking(self, pool: Key, most: int) -> Iterator[str]:
-        """Those who wait at a pool for no more than `most` units, in order."""
+        """Yield the holds that wait at a pool for at most `most` units, in order."""
         legs = self.legs.get(pool, {})
         return (hold for _, hold in self.lines.get(pool, ()) if legs[hold].waiting <= most)
 
@@ -243,11 +243,11 @@ class Tables:
     # What is due
 
     def any_due(self, until: Slot) -> bool:
-        """Whether any leg anywhere has a deadline up to `until`."""
+        """Return whether any leg anywhere has a deadline up to `until`."""
         return self.live.any(until) or self.leftover.any(until)
 
     def due(self, pool: Key, until: Slot, limit: int | None = None) -> list[DueLeg]:
-        """The outstanding legs of a pool with a deadline up to `until`, earliest first."""
+        """Return the outstanding legs of a pool with a deadline up to `until`, earliest first."""
         order = self.deadlines.get(pool)
         if order is None or not order.any(until):
             return []
@@ -255,11 +255,11 @@ class Tables:
         return [(slot, key[1]) for slot, key in order.first(count if limit is None else min(limit, count))]
 
     def live_at(self, now: Slot) -> int:
-        """The number of holds that have not ended and whose deadline has not come."""
+        """Return the number of holds that have not ended and whose deadline has not come."""
         return self.held - self.live.count(now)
 
     def due_holds(self, now: Slot, limit: int, max_legs: int) -> tuple[list[Key], bool]:
-        """Holds with due legs on any pool, in order of (deadline, id), and whether there are more than the limits allow."""
+        """Return holds with due legs on any pool, in order of (deadline, id), and whether there are more than the limits allow."""
         due = (index.first(index.count(now)) for index in (self.live, self.leftover))
         found = merge(*due, key=lambda due: (due[0], due[1][::-1]))
         legs = ((key, len(self.holds[key].open_legs())) for _, key in found)
@@ -268,7 +268,7 @@ class Tables:
     # What may be removed
 
     def idle_pools(self, limit: int, now: Slot, retention: Slot | None) -> list[Key]:
-        """On-demand pools that a sweep may remove, in order of (since when, id). Without a retention, a pool with a label may be
+        """Return on-demand pools that a sweep may remove, in order of (since when, id). Without a retention, a pool with a label may be
         removed as soon as it is empty."""
         found: list[tuple[Slot, Key]] = [(0, key) for key in self.idle[:limit]]
         rested = len(self.resting) if retention is None else self.resting.count(now - retention)
@@ -299,8 +299,8 @@ class Tables:
         return self.ended - len(self.kept[Keeping.ENDED])
 
     def retiring(self, limit: int, now: Slot | None, limits: Limits) -> list[Key]:
-        """Holds whose units are consumed and whose retention is over, in order of (since when, id). If `now` is None: whether or not it
-        is over, those whose retention ends first."""
+        """Return holds whose units are consumed and whose retention is over, in order of (since when, id). If `now` is None: whether or
+        not it is over, those whose retention ends first."""
         found: list[tuple[Slot, str, Key]] = []
         for rule in (Keeping.WINDOW, Keeping.CONSUMED):
             order, span = self.kept[rule], kept_for(rule, limits)

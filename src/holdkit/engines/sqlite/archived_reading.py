@@ -33,7 +33,7 @@ NOTHING = ArchivedLane(0, 0, 0, "", "")
 
 
 def archived_lane(driver: Driver) -> ArchivedLane:
-    """How far the journal is archived."""
+    """Return how far the journal is archived."""
     return next(lanes_of(driver.ask("read_archived")), NOTHING)
 
 
@@ -43,30 +43,30 @@ def lanes_of(rows: Iterable[Row]) -> Iterator[ArchivedLane]:
 
 
 def find_archived(at: At, _: FindArchived) -> list[ArchivedLane]:
-    """How far each lane is archived."""
+    """Return how far each lane is archived."""
     return list(lanes_of(at.driver.ask("read_archived")))
 
 
 def read_baseline(at: At, query: ReadBaseline) -> Page[BaselineRow]:
-    """A page of the baseline, kind by kind."""
+    """Return a page of the baseline, kind by kind."""
     if archived_lane(at.driver).through != query.through:
         return Page()
     return Page(page_rows(at.driver, query.tenant, query.after, query.limit))
 
 
 def read_rewritten(at: At, query: ReadRewritten) -> dict[int, str]:
-    """Archived entries that an erasure has rewritten and whose files do not have them yet."""
+    """Return archived entries that an erasure has rewritten and whose files do not have them yet."""
     return {int(row.id): row.body for row in _rows_of_kind(at.driver, query.lane, ENTRY)}
 
 
 def find_known_files(at: At, query: FindKnownFiles) -> dict[int, KnownFile]:
-    """What is known of the files of the archive."""
+    """Return what is known of the files of the archive."""
     rows = _rows_of_kind(at.driver, query.lane, FILE)
     return known_files((row.id, row.body) for row in rows)
 
 
 def _rows_of_kind(driver: Driver, lane: int, kind: str) -> list[BaselineRow]:
-    """Rows of no tenant, by id; none of a lane that only a foreign file names."""
+    """Return rows without a tenant, by id; none of a lane that only a foreign file names."""
     rows: list[BaselineRow] = []
     after = ""
     while not lane and (
@@ -78,7 +78,7 @@ def _rows_of_kind(driver: Driver, lane: int, kind: str) -> list[BaselineRow]:
 
 
 def check_archived(driver: Driver) -> Iterator[Difference]:
-    """What is known about the archive matches its checksum."""
+    """Check what is known about the archive against its checksum."""
     for *columns, crc in driver.ask("read_archived"):
         archived = ArchivedLane(*columns)
         expected = archived_checksum(archived)
@@ -87,7 +87,7 @@ def check_archived(driver: Driver) -> Iterator[Difference]:
 
 
 def check_baselines(at: At, query: CheckBaselines) -> list[Difference]:
-    """What is wrong with the baseline by itself."""
+    """Check the baseline by itself."""
     driver = at.driver
     driver.tell("begin")
     try:
@@ -105,22 +105,19 @@ class SqliteBaseline:
         self._driver = driver
 
     def load(self, keys: Sequence[RowKey]) -> Mapping[RowKey, StoredRow]:
-        """Those of these rows that are there."""
         rows = self._driver.ask("load_baseline", (keys_json(keys),))
         return {(kind, tenant, id, part): StoredRow(body, crc) for kind, tenant, id, part, body, crc in rows}
 
     def needed(self, holds: Sequence[Key], behind: int) -> Collection[Key]:
-        """Those of these holds that are stored, or that a later entry tells of."""
         return set(self._driver.ask("find_needed", (keys_json(holds), behind)))
 
     def measure(self) -> tuple[int, int]:
-        """How many rows a total counts, and the sum of their checksums."""
         rows, checksums = self._driver.ask("measure_baseline")[0]
         return rows, checksums
 
 
 def page_rows(driver: Driver, tenant: str | None, after: RowKey | None, limit: int) -> list[BaselineRow]:
-    """Up to `limit` rows behind a key."""
+    """Return up to `limit` rows behind a key."""
     return [row for row, _ in stored_rows(driver, tenant, after, limit)]
 
 
@@ -140,7 +137,7 @@ def stored_rows(
 
 
 def baseline_rows(driver: Driver) -> Iterator[tuple[BaselineRow, int]]:
-    """Every row of the baseline, with its checksum, in the order of `STORED_KINDS`."""
+    """Yield every row of the baseline, with its checksum, in the order of `STORED_KINDS`."""
     after: RowKey | None = None
     while rows := stored_rows(driver, None, after, 1_000, STORED_KINDS):
         yield from rows
@@ -149,7 +146,7 @@ def baseline_rows(driver: Driver) -> Iterator[tuple[BaselineRow, int]]:
 
 
 def baseline_entry(driver: Driver, tenant: str, subject: str, after: int) -> list[JournalRow]:
-    """The row of the baseline that stands for a subject's archived entries, if the reader has not seen them all."""
+    """Return the row of the baseline that stands for a subject's archived entries, if the reader has not seen them all."""
     archived = archived_lane(driver)
     if after >= archived.through:
         return []

@@ -53,7 +53,7 @@ class SqliteArchiver:
         self._version = self._read_version()
 
     def lanes(self) -> list[ArchivableLane]:
-        """The one lane."""
+        """Return the one lane."""
         with self._readers.one() as driver:
             ((last_seq, *_),) = driver.ask("load_head")
             ((referred,),) = driver.ask("first_referred")
@@ -62,7 +62,6 @@ class SqliteArchiver:
             return [ArchivableLane(archived_lane(driver), upto)]
 
     def read(self, lane: int, after: int, limit: int) -> Sequence[JournalRow]:
-        """The next entries."""
         assert lane == 0, "there is one lane"
         with self._readers.one() as driver:
             return [JournalRow(*row) for row in driver.ask("read_journal", (after, limit))]
@@ -90,7 +89,7 @@ class SqliteArchiver:
             after = next(((tenant, id) for tenant, id, *_ in rows[-1:]), None) if len(rows) == limit else None
 
     def _write(self, before: ArchivedLane, step: Step, entries: int) -> None:
-        """One transaction, then a checkpoint if it is due; rests behind each."""
+        """Run one transaction, then a checkpoint if it is due; rest behind each."""
         script, begun = _Transaction(before, step), 0.0
 
         def begin(_: bool) -> Script[Written]:
@@ -106,7 +105,7 @@ class SqliteArchiver:
         self._version = self._read_version()
 
     def _read_version(self) -> int:
-        """Another number than before, if anybody has committed since."""
+        """Return a number that changes when another connection commits."""
         with self._watch.one() as driver:
             version: int = driver.tell("pragma data_version")[0][0]
         return version
@@ -130,7 +129,7 @@ class _Transaction:
         self._written = max(1, len(step.put) + len(step.remove) + through - before.through)
 
     def run(self) -> Script[Written]:
-        """The script."""
+        """Run the step as a script."""
         (rows,) = yield (Statement("read_archived"),)
         if next(lanes_of(rows), NOTHING) != self._before:
             raise moved_meanwhile(0)

@@ -66,7 +66,7 @@ class Audit:
         self.mismatches = Mismatches()
 
     def differences(self, now: Slot) -> Iterator[Difference]:
-        """Every difference. Begins a transaction for its snapshot, unless one is open; the caller ends it."""
+        """Yield every difference. Begins a transaction for its snapshot, unless one is open; the caller ends it."""
         driver = self._driver
         yield from check_migrations(driver)
         yield from check_settings(driver, self._created)
@@ -78,8 +78,8 @@ class Audit:
         meter.finish()
 
     def _journal(self) -> Iterator[Numbered | Difference]:
-        """What the archived entries have led to, as the baseline has it or, if the files are given, as they have it; then the entries
-        that are kept."""
+        """Yield what the archived entries have led to, from the baseline or, if the files are given, from them; then the entries that are
+        kept."""
         driver, archive = self._driver, self._archive
         inside = driver.connection.in_transaction
         if not inside:
@@ -112,13 +112,13 @@ def verify(
     progress: Progress | None = None,
     archive: ArchivedEntries | None = None,
 ) -> Iterator[Difference]:
-    """Every difference."""
+    """Yield every difference."""
     with closing(Audit(driver, created, progress, archive)) as audit_of:
         yield from audit_of.differences(now)
 
 
 def check_migrations(driver: Driver) -> Iterator[Difference]:
-    """The version table lists exactly the migrations we know."""
+    """Check that the version table lists exactly the migrations we know."""
     known = {number: name for number, name, _ in migrations()}
     stored: dict[int, str] = dict(driver.ask("audit_migrations"))
     for number in sorted({*known, *stored}):
@@ -127,7 +127,7 @@ def check_migrations(driver: Driver) -> Iterator[Difference]:
 
 
 def check_settings(driver: Driver, created: Limits) -> Iterator[Difference]:
-    """Every setting exists, is known to this version, and matches its checksum."""
+    """Check that every setting exists, is known to this version, and matches its checksum."""
     seen = set()
     for name, value, crc in driver.ask("audit_settings"):
         seen.add(name)
@@ -144,7 +144,7 @@ def check_settings(driver: Driver, created: Limits) -> Iterator[Difference]:
 
 
 def check_operations(rows: Iterator[Row]) -> Iterator[Difference]:
-    """Every stored answer of an operation id matches its checksum."""
+    """Check that every stored answer of an operation id matches its checksum."""
     for tenant, id, *columns, crc in rows:
         expected = checksum(tenant, id, *columns)
         if expected != crc:
@@ -152,7 +152,7 @@ def check_operations(rows: Iterator[Row]) -> Iterator[Difference]:
 
 
 def read_journal(driver: Driver, through: int) -> Iterator[Numbered | Difference]:
-    """Every entry behind those that are archived, and every difference in its row. The last pages are read in the transaction that
+    """Yield every entry behind those that are archived, and every difference in its row. Reads the last pages in the transaction that
     stays open for the rows."""
     last = through
     while True:
@@ -195,12 +195,12 @@ class Rows:
         self.meter = Meter(None, 0)
 
     def each_floor(self) -> Iterator[Found[TenantKey, int]]:
-        """Every tenant's fence floor."""
+        """Yield every tenant's fence floor."""
         for tenant, floor in self._driver.each("audit_floors"):
             yield (tenant,), floor, ()
 
     def each_pool(self) -> Iterator[Found[Key, Pool]]:
-        """Every pool."""
+        """Yield every pool."""
         for row in self.meter.watch(self._driver.each("audit_pools")):
             pool = pool_of(row)
             (over,) = row[BESIDE_POOL]
@@ -210,22 +210,22 @@ class Rows:
             yield pool.key, pool, differences
 
     def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
-        """Every hold."""
+        """Return every hold."""
         return self.meter.over(map(_hold, self._driver.each("audit_holds")))
 
     def each_record(self) -> Iterator[Found[RecordKey, Record]]:
-        """Every record."""
+        """Yield every record."""
         for row in self.meter.watch(self._driver.each("audit_records")):
             record = Record(*row)
             yield record.key, record, ()
 
     def each_leg(self) -> Iterator[Found[LegKey, OpenLeg]]:
-        """Every outstanding leg, and every place in a line."""
+        """Yield every outstanding leg, and every place in a line."""
         for tenant, pool, deadline, hold, *leg in self.meter.watch(self._driver.each("audit_legs")):
             yield (tenant, pool, deadline, hold), OpenLeg(*leg), ()
 
     def each_tally(self) -> Iterator[Found[TallyKey, Tally]]:
-        """Every tally."""
+        """Yield every tally."""
         for tenant, pool, account, used, loose in self.meter.watch(self._driver.each("audit_tallies")):
             yield (tenant, pool, account), Tally(account, used, loose), ()
 

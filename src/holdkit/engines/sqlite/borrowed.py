@@ -113,7 +113,7 @@ class BorrowedSqliteEngine:
             return work(_BorrowedTransaction(self, connection))
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """No other process can write."""
+        """Do nothing: no other process can write."""
 
     def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         """Fold the whole journal and report every row that differs from it."""
@@ -126,7 +126,7 @@ class BorrowedSqliteEngine:
                     connection.rollback()
 
     def close(self) -> None:
-        """The connections are their owner's."""
+        """Close no connection: they are their owner's."""
 
     def _theirs(self, tx: Any) -> sqlite3.Connection:
         connection = check_connection(driver_connection(tx))
@@ -157,7 +157,7 @@ class BorrowedSqliteEngine:
 
     @contextmanager
     def _transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
-        """Begun, and committed unless the block raises."""
+        """Begin a transaction, and commit it unless the block raises."""
         try:
             connection.execute("begin immediate")
         except sqlite3.Error as error:
@@ -181,5 +181,5 @@ class _BorrowedTransaction:
         self._engine, self.tx = engine, connection
 
     def apply(self, groups: Sequence[Group]) -> Applied:
-        """In a savepoint of its own."""
+        """Apply the groups in a savepoint of their own."""
         return self._engine.apply_in(self.tx, groups)

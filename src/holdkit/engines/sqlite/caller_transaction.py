@@ -73,7 +73,7 @@ class OpenTransactions:
 
 
 def in_transaction(connection: sqlite3.Connection) -> bool:
-    """Whether it has an open transaction; a closed one has none."""
+    """Return whether a connection has an open transaction; a closed one has none."""
     try:
         return connection.in_transaction
     except sqlite3.ProgrammingError:  # closed
@@ -107,7 +107,7 @@ def run_in_caller_transaction(
 
 
 def check_connection(tx: object) -> sqlite3.Connection:
-    """An open sqlite3 connection of this thread, that gives text as text."""
+    """Return `tx` as an open sqlite3 connection of this thread that returns text as `str`; otherwise raise."""
     if not isinstance(tx, sqlite3.Connection):
         raise invalid("tx", "tx_unsupported", _advice(tx))
     try:
@@ -130,7 +130,7 @@ def _advice(tx: object) -> str:
 
 
 def check_database(driver: Driver, path: str, file: Identity | None, *, reading: bool = False) -> None:
-    """It must be our file, and writable, unless it is only read."""
+    """Check that the connection's main database is our file and, unless it is only read, writable."""
     if file is not None:
         _check_file(driver, path, file)
     if not reading and driver.tell("pragma query_only")[0][0]:
@@ -205,10 +205,10 @@ def _refusal(path: str, error: sqlite3.Error) -> InvalidRequest | EngineError | 
 
 
 def open_application_connection(path: str, *, timeout: float = 10.0) -> sqlite3.Connection:
-    """A connection for an application's own tables in the same file, safe beside ours.
+    """Open a connection for an application's own tables in the same file, safe beside ours.
 
-    Autocommit mode (begin transactions yourself, with BEGIN IMMEDIATE if they write), synchronous=FULL, and
-    wal_autocheckpoint=0: checkpoints are the engine's work, for SQLite can lose a commit that meets one.
+    Autocommit mode (begin transactions yourself, with BEGIN IMMEDIATE if they write), synchronous=FULL, and wal_autocheckpoint=0:
+    checkpoints are the engine's work, for SQLite can lose a commit that meets one.
     """
     connection = connect(path, timeout)
     set_up(connection)

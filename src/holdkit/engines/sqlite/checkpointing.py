@@ -48,7 +48,7 @@ class Checkpoints:
         return self._looks % LOOK_EVERY == 1 and self.size() - self._size >= PAGES * _FRAME
 
     def size(self) -> int:
-        """Bytes of the WAL file, 0 if there is none."""
+        """Return the bytes of the WAL file, 0 if there is none."""
         with suppress(OSError):
             return os.stat(self._wal).st_size  # noqa: PTH116  (once per batch: a Path costs more than the call)
         return 0
@@ -71,7 +71,7 @@ class Checkpoints:
         return not busy and frames == copied
 
     def connections(self) -> list[sqlite3.Connection]:
-        """The second connection, if it is open."""
+        """Return the second connection, if it is open."""
         return [] if self._lock_holder is None else [self._lock_holder.connection]
 
     def drop_connection(self) -> None:
@@ -81,7 +81,7 @@ class Checkpoints:
             lock_holder.let_go()
 
     def _learn(self, frames: int) -> None:
-        """How many pages a row costs: measured on what was written since the last checkpoint, by whomever."""
+        """Learn how many pages a row costs, from all that was written since the last checkpoint, by any process."""
         present = self._read_round()
         grown = frames - self._frames if present == self._round else frames
         if self.rows:
@@ -89,7 +89,7 @@ class Checkpoints:
         self.rows, self._frames, self._round, self._size = 0, frames, present, self.size()
 
     def _read_round(self) -> bytes:
-        """The part of the header that is new each time SQLite starts the WAL anew (it holds no lock on this file)."""
+        """Return the part of the header that is new each time SQLite starts the WAL anew (it holds no lock on this file)."""
         with suppress(OSError), open(self._wal, "rb") as file:  # noqa: PTH123  (the path is text everywhere here)
             return file.read(32)[12:24]
         return b""

@@ -24,7 +24,7 @@ another thread takes the lock each time."""
 
 @cache
 def load() -> MappingProxyType[str, str]:
-    """Every named statement of this engine."""
+    """Load every named statement of this engine."""
     return MappingProxyType(load_blocks(__package__, parts=PARTS))
 
 
@@ -40,7 +40,7 @@ def load_together() -> MappingProxyType[str, tuple[tuple[int, str], ...]]:
 
 
 def migrations() -> list[tuple[int, str, str]]:
-    """Number, name and text of every migration, in order."""
+    """Load number, name and text of every migration, in order."""
     return load_migrations(__package__)
 
 
@@ -100,13 +100,13 @@ class Driver:
             script.close()
 
     def ask(self, name: str, parameters: Any = ()) -> list[Row]:
-        """The rows of one named statement."""
+        """Execute one named statement and return its rows."""
         if self.on_statement is not None:
             self.on_statement(name)
         return self.cursor.execute(self._named[name], parameters).fetchall()
 
     def each(self, name: str, parameters: Any = ()) -> Iterator[Row]:
-        """The rows of one named statement, fetched as they are needed, on a cursor of their own."""
+        """Execute one named statement and yield its rows, fetched as they are needed, on a cursor of their own."""
         if self.on_statement is not None:
             self.on_statement(name)
         cursor = self.connection.cursor()

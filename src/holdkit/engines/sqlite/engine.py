@@ -210,7 +210,7 @@ class SqliteEngine:
             return result
 
     def _present_limits(self, driver: Driver, query: Query[Any]) -> Limits:
-        """Whether a hold is gone depends on the retention, which another process may have changed."""
+        """Adopt the stored limits before a query that depends on the retention, which another process may have changed."""
         if isinstance(query, FindHold | ListHolds | CountAhead | ListLine):
             self.stored.adopt(next((Record(*row) for row in driver.ask("load_record", LIMITS_KEY)), None))
         return self.limits
@@ -261,7 +261,6 @@ class SqliteEngine:
         return erase(store, erasure, archive, progress, dry_run=dry_run)
 
     def unfinished(self) -> bool:
-        """Whether an erasure has begun and has not ended."""
         self._check()
         return SqliteStore(self._writer, self._readers).any_remembered()
 

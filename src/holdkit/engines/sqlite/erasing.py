@@ -42,10 +42,9 @@ class SqliteRows:
         self._driver = driver
 
     def lock(self, tenant: str, pools: Sequence[str], holds: Sequence[str]) -> None:
-        """Nothing to do: the transaction has the whole file."""
+        """Do nothing: the transaction locks the whole file."""
 
     def entries_about(self, tenant: str, subjects: Sequence[str]) -> list[JournalRow]:
-        """Every entry about these subjects."""
         return [JournalRow(*row) for row in self._driver.ask("load_entries_about", (tenant, keys_json(subjects)))]
 
     def entries_at(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
@@ -54,27 +53,21 @@ class SqliteRows:
         ]
 
     def holds(self, tenant: str, ids: Sequence[str]) -> list[StoredHold]:
-        """Those of these holds that are stored."""
         return [hold_of(row) for row in self._driver.ask("load_holds", (tenant, keys_json(ids)))]
 
     def pools(self, tenant: str, ids: Sequence[str]) -> list[Pool]:
-        """Those of these pools that are stored."""
         return [pool_of(row) for row in self._driver.ask("load_pools", (tenant, keys_json(ids)))]
 
     def uses(self, tenant: str, account: str, pools: Sequence[str]) -> bool:  # noqa: ARG002
-        """Whether an account uses any units."""
         return bool(self._driver.ask("find_account_tally", (tenant, account)))
 
     def operations(self, tenant: str, after: str, limit: int) -> list[Operation]:
-        """Recorded answers that are stored whole, by id."""
         return [operation_of(row) for row in self._driver.ask("load_whole_operations", (tenant, after, limit))]
 
     def baseline(self, lane: int, keys: Sequence[RowKey]) -> Mapping[RowKey, str]:  # noqa: ARG002
-        """Those of these rows of the baseline that are there."""
         return {key: row.body for key, row in SqliteBaseline(self._driver).load(keys).items()}
 
     def records(self, keys: Sequence[RecordKey]) -> list[Record]:
-        """Those of these records that are stored."""
         return [Record(*row) for key in keys for row in self._driver.ask("load_record", key)]
 
 
@@ -85,36 +78,30 @@ class SqliteStore:
         self._writer, self._readers = writer, readers
 
     def ends(self) -> Mapping[int, int]:
-        """The last number of the only lane."""
         with self._readers.one() as driver:
             return dict.fromkeys((0,), sum(last_seq for last_seq, *_ in driver.ask("read_end")))
 
     def naming(self, tenant: str, texts: Sequence[str], lane: int, after: int, upto: int) -> list[JournalRow]:  # noqa: ARG002
-        """The tenant's entries in a span of numbers whose text contains any of these."""
         with self._readers.one() as driver:
             return [JournalRow(*row) for row in driver.ask("find_texts", (after, upto, tenant, keys_json(texts)))]
 
     def marked_holds(self, tenant: str, by: str, value: str, after: str, limit: int) -> list[StoredHold]:
-        """Stored holds with this entity, account or actor."""
         with self._readers.one() as driver:
             return [hold_of(row) for row in driver.ask("find_marked_holds", (tenant, by, value, after, limit))]
 
     def remembered(self, id: str) -> str | None:
-        """The stub of an erasure that has begun and not ended."""
         with self._readers.one() as driver:
             return _begun(driver).get(id)
 
     def any_remembered(self) -> bool:
-        """Whether an erasure has begun and not ended."""
+        """Return whether an erasure has begun and not ended."""
         with self._readers.one() as driver:
             return bool(_begun(driver))
 
     def remember(self, id: str, stub: str) -> str:
-        """The stub of an erasure that begins, or has begun."""
         return self._update(lambda begun: {id: stub, **begun})[id]
 
     def forget(self, id: str) -> None:
-        """An erasure has ended."""
         self._update(lambda begun: {key: stub for key, stub in begun.items() if key != id})
 
     def _update(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
@@ -133,7 +120,7 @@ class SqliteStore:
         """Do nothing: a writer locks the whole file, and compares the limits after that."""
 
     def change(self, work: Callable[[Rows], Rewrites]) -> Rewrites:
-        """One transaction."""
+        """Run `work` in one transaction."""
         done = Rewrites()
 
         def script(_: bool) -> Script[Written]:
@@ -166,14 +153,14 @@ def _salts(driver: Driver, done: Rewrites) -> tuple[Statement, ...]:
 
 
 def _committed_row(driver: Driver, done: Rewrites) -> tuple[str, Row] | None:
-    """The first entry, as it is after this transaction."""
+    """Return the first entry, as it is after this transaction."""
     if not done.entries:
         return None
     return "journal", driver.ask("find_journal_row", (done.entries[0][0].seq,))[0]
 
 
 def statements_of(done: Rewrites) -> tuple[Statement, ...]:
-    """Everything that one transaction replaces."""
+    """Return the statements of one transaction's replacements."""
     entries: list[Row] = []
     for row, entry in done.entries:
         body = encode_entry(entry)

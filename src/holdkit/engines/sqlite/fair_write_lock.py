@@ -146,7 +146,7 @@ class FairWriteLock:
         self._changed.notify_all()
 
     def _run(self) -> None:
-        """The worker: wait for the locks, then hand them to the thread that wants them, or release them."""
+        """Wait for the locks in the worker thread, then hand them to the thread that wants them, or release them."""
         while True:
             with self._changed:
                 while not self._blocked:
@@ -212,7 +212,7 @@ class FairWriteLock:
         self._main = self._next = -1
 
     def forget(self) -> None:
-        """In a forked child: close its copies of the files, which would keep the lock if the parent died."""
+        """Close the copies of the files in a forked child: they would keep the lock if the parent died."""
         self._closed = True
         self._close_files()
 

@@ -1,8 +1,8 @@
 """Watching files: tells this process that another one has written, which SQLite itself does not do.
 
 Theory of operation. A writer that releases the fair write lock writes to its side file, after the commit: that wakes followers. A channel
-wakes holds that wait in line, because with many processes in line each commit would wake all of them, and most for nothing. A channel is
-a small file in the folder `<database>-wake`. The first listener creates it; a notifier writes to it. There are 256 at most, so none is
+wakes callers that wait in line, because with many processes in line each commit would wake all of them, and most for nothing. A channel
+is a small file in the folder `<database>-wake`. The first listener creates it; a notifier writes to it. There are 256 at most, so none is
 ever removed.
 
 On Linux the system reports writes (inotify); elsewhere, or if this user has as many watches as it may, a thread reads the files every
@@ -139,7 +139,7 @@ class _Inotify:
 
     @classmethod
     def open(cls) -> _Inotify | None:
-        """None if there are none to be had."""
+        """Open the system's watches, or return None where there are none or this user has as many as it may."""
         if not sys.platform.startswith("linux"):
             return None
         try:
@@ -150,7 +150,7 @@ class _Inotify:
         return cls(libc, descriptor) if descriptor >= 0 else None  # else this user has as many as it may
 
     def add(self, file: Path) -> int | None:
-        """Have writes to this file reported; returns the number of the watch."""
+        """Let the system report writes to this file; return the number of the watch."""
         watch: int = self._libc.inotify_add_watch(self._descriptor, os.fsencode(file), _MODIFIED)
         return watch if watch >= 0 else None
 

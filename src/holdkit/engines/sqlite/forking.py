@@ -51,7 +51,7 @@ class Owner(Protocol):
         """Close them; they are opened anew when they are needed."""
 
     def connections(self) -> Iterable[Any]:
-        """Those that are open now."""
+        """Return the connections that are open now."""
 
 
 class Activity:
@@ -67,7 +67,7 @@ class Activity:
         _all.add(self)
 
     def add(self, owner: Owner) -> None:
-        """Its connections are closed before a fork."""
+        """Add an owner whose connections are closed before a fork."""
         self._owners.add(owner)
 
     def enter(self) -> int:
@@ -80,7 +80,7 @@ class Activity:
         return thread
 
     def leave(self, thread: int) -> None:
-        """The opposite; it may be called by another thread."""
+        """Leave; another thread may call it for the thread that entered."""
         with self._lock:
             self._inside[thread] -= 1
             if not self._inside[thread]:
@@ -90,7 +90,7 @@ class Activity:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Both, for a block."""
+        """Enter, and leave at the end of the block."""
         thread = self.enter()
         try:
             yield
@@ -125,7 +125,7 @@ class Activity:
             self._changed.notify_all()
 
     def connections(self) -> list[Any]:
-        """Those that are open."""
+        """Return the connections that are open."""
         return [connection for owner in list(self._owners) for connection in owner.connections()]
 
 
@@ -190,7 +190,7 @@ def _after_in_child() -> None:
 
 
 def keep(connection: Any) -> None:
-    """Never collect this object: a collected connection is closed."""
+    """Keep this object from being collected, which would close its connection."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 

@@ -40,7 +40,7 @@ from .rows import BESIDE_HOLD, keys_json
 
 
 def _slot(row: Row, at: At) -> Slot:
-    """The latest of the clock and the last slots of a hold's pools."""
+    """Return the latest of the clock and the last slots of a hold's pools."""
     of_its_legs, above_them = row[BESIDE_HOLD]
     return max(at.now, of_its_legs or at.now, above_them or at.now)
 
@@ -50,13 +50,13 @@ def _hold(row: Row, at: At) -> StoredHold | None:
 
 
 def find_hold(at: At, query: FindHold) -> StoredHold | None:
-    """One hold as it looks now: at the latest of the clock and its pools' last slots."""
+    """Return a hold as it looks now: at the latest of the clock and its pools' last slots."""
     rows = at.driver.ask("read_hold", query.key)
     return _hold(rows[0], at) if rows else None
 
 
 def find_holds(at: At, query: FindHolds) -> list[StoredHold | None]:
-    """Several holds, in the order asked."""
+    """Return several holds, in the order asked."""
     rows = [row for some in by_tenant(query.keys) for row in at.driver.ask("read_holds_by_id", some)]
     holds = [hold for row in rows if (hold := _hold(row, at)) is not None]
     by_key = {hold.key: hold for hold in holds}
@@ -64,7 +64,7 @@ def find_holds(at: At, query: FindHolds) -> list[StoredHold | None]:
 
 
 def list_holds(at: At, query: ListHolds) -> Page[StoredHold]:
-    """Holds by id that fit as they show now."""
+    """Return holds by id that fit as they show now."""
     found: Page[StoredHold] = Page()
     walked = Walked(())
     for span in spans(query):
@@ -82,7 +82,7 @@ def _both(first: list[StoredHold], second: Iterator[StoredHold]) -> Iterator[Sto
 
 
 def _fitting(at: At, query: ListHolds, walked: Walked) -> Iterator[StoredHold]:
-    """The holds among those found that fit; a few are read at a time, so that those behind a full page are not."""
+    """Yield the found holds that fit; read a few at a time, so that those behind a full page are not read."""
     ids = list(walked.ids)
     for begin in range(0, len(ids), AT_ONCE):
         keys = tuple((query.tenant, id) for id in ids[begin : begin + AT_ONCE])
@@ -90,7 +90,7 @@ def _fitting(at: At, query: ListHolds, walked: Walked) -> Iterator[StoredHold]:
 
 
 def _by_legs(at: At, query: ListHolds) -> Walked | None:
-    """The live holds of a pool by its outstanding legs, if it has few."""
+    """Walk the live holds of a pool by its outstanding legs, if it has few."""
     if query.pool is None or query.state not in LIVE:
         return None
     rows = at.driver.ask("read_legs_of_pool", (query.tenant, query.pool, FEW + 1))
@@ -101,7 +101,7 @@ def _by_legs(at: At, query: ListHolds) -> Walked | None:
 
 
 def _walks(at: At, query: ListHolds, span: int) -> Iterator[Walked]:
-    """The walks that together pass every hold that may fit."""
+    """Yield the walks that together pass every hold that may fit."""
     minted, left = ids_minted(query), ids_left(query)
     if query.entity is not None:
         yield _walk(at, query, "walk_holds_of_entity", left, span)
@@ -127,12 +127,12 @@ def _walk(at: At, query: ListHolds, name: str, ids: IdRange, span: int) -> Walke
 
 
 def list_entities(at: At, query: ListEntities) -> list[str]:
-    """A page of the entities of holds."""
+    """Return a page of the entities of holds."""
     return [entity for (entity,) in at.driver.ask("read_entities", _names(query))]
 
 
 def list_accounts(at: At, query: ListAccounts) -> list[str]:
-    """A page of the accounts that use anything."""
+    """Return a page of the accounts that use anything."""
     return [account for (account,) in at.driver.ask("read_accounts", _names(query))]
 
 
@@ -143,7 +143,7 @@ def _names(query: ListEntities | ListAccounts) -> dict[str, Any]:
 
 
 def count_ahead(at: At, query: CountAhead) -> int | None:
-    """How many wait in front of a hold; None if it does not wait."""
+    """Count the holds in front of a hold; None if it does not wait."""
     rows = at.driver.ask("read_hold", query.key)
     hold = _hold(rows[0], at) if rows else None
     if hold is None or hold.state is not State.WAITING:
@@ -152,7 +152,7 @@ def count_ahead(at: At, query: CountAhead) -> int | None:
 
 
 def list_line(at: At, query: ListLine) -> Page[StoredHold]:
-    """Who waits in a line."""
+    """Return the holds that wait in a line."""
     tenant, pool = query.key
     asked = {"tenant": tenant, "pool": pool, "after": query.after, "now": at.now, "limit": query.limit}
     keys = tuple((tenant, id) for (id,) in at.driver.ask("read_line", asked))

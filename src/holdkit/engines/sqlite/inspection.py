@@ -35,7 +35,7 @@ class SqliteFiles:
 
 
 def examine(path: str, min_free: int) -> Iterator[Finding]:
-    """The library, the file system, the file, its settings, its schema."""
+    """Examine the library, the file system, the file, its settings, its schema."""
     yield examine_library(sqlite3.sqlite_version_info)
     yield examine_file_system(file_system(path))
     yield from examine_path(Path(path), min_free)
@@ -53,7 +53,7 @@ def examine(path: str, min_free: int) -> Iterator[Finding]:
 
 
 def examine_library(version: tuple[int, ...]) -> Finding:
-    """The SQLite that Python was built with."""
+    """Examine the SQLite that Python was built with."""
     words = f"SQLite {'.'.join(map(str, version))}"
     if version < MINIMUM:
         return Finding(
@@ -71,7 +71,7 @@ def examine_library(version: tuple[int, ...]) -> Finding:
 
 
 def examine_file_system(kind: str | None) -> Finding:
-    """SQLite loses data on network file systems."""
+    """Warn about network file systems, on which SQLite loses data."""
     if kind in NETWORK:
         return Finding("file system", "fail", f"{kind} is a network file system", "move the file to a local disk")
     return Finding("file system", "ok", kind or "unknown")
@@ -136,7 +136,7 @@ def check_structure(path: Path) -> None:
 
 
 def renew_generation(path: Path) -> None:
-    """A copy that is put back begins another life of its journal."""
+    """Give a copy that is put back a new generation, because another life of its journal begins."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             driver = Driver(connection)

@@ -110,7 +110,7 @@ _UNCOUNTED = Counts()
 
 
 def by_keys(one: str, many: str, keys: Collection[Key]) -> list[Statement]:
-    """One statement per tenant: a plain lookup for a single key, `json_each` for several."""
+    """Return one statement per tenant: a plain lookup for a single key, `json_each` for several."""
     if len(keys) == 1:  # a lone caller should not pay for many
         return [Statement(one, key) for key in keys]
     tenants: dict[str, list[str]] = {}
@@ -233,7 +233,7 @@ def list_sweep(
 
 
 def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: bool) -> Script[tuple[list[Key], bool]]:
-    """Ended holds whose units are consumed, and whose time is over, or that must make room; and whether there are more."""
+    """List ended holds whose units are consumed, and whose time is over or that must make room; and say whether there are more."""
     rules = (Keeping.WINDOW, Keeping.CONSUMED)
     spans = [kept_for(rule, limits) for rule in rules]
     answers = yield tuple(
@@ -254,14 +254,14 @@ def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: b
 
 
 def load_pools_of(rows: Rows, holds: Iterable[Key], limits: Limits, slot: Slot) -> Script[None]:
-    """The pools of these holds; a hold that may be pruned touches none, as in the core's own `touched`."""
+    """Load the pools of these holds; a hold that may be pruned touches none, as in the core's own `touched`."""
     loaded = [rows.holds[key] for key in holds if key in rows.holds]
     alive = [hold for hold in loaded if not prunable(hold, limits, slot)]
     yield from load_pools(rows, {(hold.tenant, name) for hold in alive for name in hold.pools})
 
 
 def load_pools(rows: Rows, keys: set[Key]) -> Script[None]:
-    """Those of these pools that are not loaded yet."""
+    """Load those of these pools that are not loaded yet."""
     wanted = keys - rows.pools.keys()
     if not wanted:
         return
@@ -299,7 +299,7 @@ def load_due(rows: Rows, slot: Slot, limit: int) -> Script[None]:
 
 
 def load_holds(rows: Rows, keys: set[Key]) -> Script[None]:
-    """Those of these holds that are not loaded yet."""
+    """Load those of these holds that are not loaded yet."""
     wanted = keys - rows.holds.keys()
     if not wanted:
         return

@@ -41,7 +41,7 @@ OLDEST: Final = 4
 
 
 def check_library(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
-    """The SQLite that Python was built with must be new enough."""
+    """Raise unless the SQLite that Python was built with is new enough."""
     if version < MINIMUM:
         raise EngineError(
             f"needs SQLite {'.'.join(map(str, MINIMUM))} or later, but this Python was built with "
@@ -92,7 +92,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def error_from_os(path: str, error: OSError) -> EngineError:
-    """The Holdkit error for an error of the operating system that certainly had no effect."""
+    """Return the Holdkit error for an error of the operating system that certainly had no effect."""
     return EngineError(f"cannot use {path}: {_advice(error)}")
 
 
@@ -107,7 +107,7 @@ def _advice(error: OSError) -> str:
 
 
 def file_system(path: str, mounts: str | None = None) -> str | None:
-    """The type of the file system a path lies on, where the system tells it."""
+    """Return the type of the file system a path lies on, where the system tells it."""
     if mounts is None:
         try:
             mounts = Path("/proc/self/mounts").read_text("utf-8", "surrogateescape")
@@ -126,7 +126,7 @@ def file_system(path: str, mounts: str | None = None) -> str | None:
 
 
 def connect(path: str, seconds: float, *, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
-    """A connection in autocommit mode, usable from any thread, that waits up to `seconds` for other writers."""
+    """Open a connection in autocommit mode, usable from any thread, that waits up to `seconds` for other writers."""
     check_inherited(path)
     try:
         connection = sqlite3.connect(path, timeout=seconds, isolation_level=None, check_same_thread=False,
@@ -137,7 +137,7 @@ def connect(path: str, seconds: float, *, factory: type[sqlite3.Connection] = sq
 
 
 def set_up(connection: sqlite3.Connection) -> None:
-    """The settings of every connection of ours that may write."""
+    """Apply the settings of every connection of ours that may write."""
     connection.execute("pragma wal_autocheckpoint = 0")
     connection.execute("pragma synchronous = full")
     connection.execute("pragma fullfsync = on")  # counts on macOS only, where an fsync is not on disk
@@ -162,7 +162,7 @@ SQLITE_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 
 
 def error_from_sqlite(path: str, error: sqlite3.Error | UnicodeDecodeError) -> EngineError | Overloaded:
-    """The Holdkit error for an error of SQLite that certainly had no effect."""
+    """Return the Holdkit error for an error of SQLite that certainly had no effect."""
     if isinstance(error, UnicodeDecodeError):
         return EngineError(f"cannot use {path}: it is damaged: restore a backup")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -182,7 +182,7 @@ def error_from_sqlite(path: str, error: sqlite3.Error | UnicodeDecodeError) -> E
 
 
 def error_at_opening(path: str, error: sqlite3.Error | UnicodeDecodeError | OSError) -> EngineError | Overloaded:
-    """The Holdkit error for an error of SQLite or of the system while a file was opened."""
+    """Return the Holdkit error for an error of SQLite or of the system while a file was opened."""
     return error_from_os(path, error) if isinstance(error, OSError) else error_from_sqlite(path, error)
 
 
@@ -223,7 +223,7 @@ def _check_version(version: int, newest: int, path: str) -> None:
 
 
 def present_version(driver: Driver, path: str) -> int:
-    """The schema's version, 0 if it has none; another application's table of that name is refused."""
+    """Return the schema's version, 0 if it has none; refuse another application's table of that name."""
     ours = [table for (table,) in driver.ask("list_our_tables")]
     if "holdkit_migrations" not in ours:
         if ours:
@@ -248,7 +248,7 @@ KEYED: Final = 9
 
 
 def check_ids(driver: Driver, path: str) -> None:
-    """A pool from before, with such an id, has no parent that counts it and its units."""
+    """Refuse a database in which an earlier release created a pool with // in its id: no parent counts that pool and its units."""
     for (name,) in driver.ask("find_path"):
         raise EngineError(
             f"cannot open {path}: since this release, an id with // names a pool below another one, and its pool {name!r} "
@@ -272,7 +272,7 @@ def _step(driver: Driver, path: str, step: tuple[int, str, str], limits: Limits,
 
 
 def split(text: str) -> list[str]:
-    """The statements of a script, one by one."""
+    """Split a script into statements."""
     statements, present = [], ""
     for line in text.splitlines():
         bare = line.split("--", 1)[0].rstrip()
@@ -296,7 +296,7 @@ def _store_secret() -> Script[None]:
 
 
 def stored_secret(driver: Driver, path: str) -> bytes:
-    """The secret of the file, for keyed names."""
+    """Return the secret of the file, for keyed names."""
     for (value,) in driver.ask("find_setting", (SECRET,)):
         try:
             return bytes.fromhex(msgspec.json.decode(value, type=str))
@@ -314,7 +314,7 @@ def _stored_limit(value: str, path: str) -> int | None:
 
 
 def stored_limits(driver: Driver, path: str, asked: Limits | None, secret: bytes) -> StoredLimits:
-    """The limits in force: those that change meaning as stored, the others as asked for."""
+    """Return the limits in force: those that change meaning as stored, the others as asked for."""
     stored = {
         name[6:]: _stored_limit(value, path)
         for name, value in driver.ask("load_settings")

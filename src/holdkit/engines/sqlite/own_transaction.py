@@ -37,15 +37,15 @@ class LentConnection(sqlite3.Connection):
     """A connection with an open transaction that is not its holder's to end."""
 
     def commit(self) -> NoReturn:
-        """Not here."""
+        """Refuse: the engine ends this transaction."""
         raise sqlite3.ProgrammingError(_ENDED)
 
     def rollback(self) -> NoReturn:
-        """Not here."""
+        """Refuse: the engine ends this transaction."""
         raise sqlite3.ProgrammingError(_ENDED)
 
     def close(self) -> NoReturn:
-        """Not here."""
+        """Refuse: the engine ends this transaction."""
         raise sqlite3.ProgrammingError(_ENDED)
 
     def __enter__(self) -> Self:
@@ -67,8 +67,8 @@ class _OwnTransaction:
         self.written = 0
 
     def apply(self, groups: Sequence[Group]) -> Applied:
-        """In a savepoint of its own, like any call in a caller's transaction. Groups that were put off are applied at once: there is
-        no other transaction for them."""
+        """Apply the groups in a savepoint of their own, like any call in a caller's transaction. Apply groups that were put off at once:
+        there is no other transaction for them."""
         outcomes: list[list[Outcome]] = [[] for _ in groups]
         positions: list[list[Position | None]] = [[] for _ in groups]
         unfed: set[Key] = set()
@@ -133,7 +133,7 @@ _CERTAIN: Final = {
 
 
 def _commit(driver: Driver, path: str) -> sqlite3.Error | None:
-    """The error, if its fate is open."""
+    """Commit; return the error if its fate is open."""
     try:
         driver.tell("commit")
     except sqlite3.Error as error:

@@ -37,13 +37,13 @@ class At(NamedTuple):
 
 
 def find_pool(at: At, query: FindPool) -> Pool | None:
-    """One pool, due legs counted as returned."""
+    """Return a pool, its due legs counted as returned."""
     pools = _seen(at, at.driver.ask("read_pool", {"tenant": query.key[0], "id": query.key[1], "now": at.now}))
     return pools[0] if pools else None
 
 
 def find_pools(at: At, query: FindPools) -> list[Pool | None]:
-    """Several pools, in the order asked."""
+    """Return several pools, in the order asked."""
     found: dict[Key, Pool] = {}
     for tenant, names in by_tenant(query.keys):
         rows = at.driver.ask("read_pools_by_id", {"tenant": tenant, "ids": names, "now": at.now})
@@ -52,12 +52,12 @@ def find_pools(at: At, query: FindPools) -> list[Pool | None]:
 
 
 def by_tenant(keys: Sequence[Key]) -> list[tuple[str, str]]:
-    """The tenants of these keys, each with its ids for `json_each`."""
+    """Group keys by tenant: each tenant with its ids for `json_each`."""
     return [(tenant, keys_json([name for its, name in keys if its == tenant])) for tenant in {key[0] for key in keys}]
 
 
 def find_available(at: At, query: FindAvailable) -> bytes:
-    """Which of these pools have a unit left."""
+    """Return which of these pools have a unit left."""
     found = set(at.driver.ask("read_available", (query.tenant, keys_json(query.pools), at.now)))
     return bytes([(index,) in found for index in range(len(query.pools))])
 
@@ -66,7 +66,7 @@ BEHIND_ALL_TEXT: Final = b""  # SQLite sorts every blob behind every text
 
 
 def list_pools(at: At, query: ListPools) -> list[Pool]:
-    """A page of pools by id."""
+    """Return a page of pools by id."""
     name = "read_pools"
     parameters: dict[str, Any] = {
         "tenant": query.tenant, "after": query.after, "lower": max(query.after, query.prefix),
@@ -78,7 +78,7 @@ def list_pools(at: At, query: ListPools) -> list[Pool]:
 
 
 def _seen(at: At, rows: list[Row]) -> list[Pool]:
-    """The pools of one tenant as they show now."""
+    """Return the pools of one tenant as they show now."""
     above: dict[str, tuple[Pool, DueOnPool]] = {}
     shown = [(pool_of(row), _due(row)) for row in rows]
     names = sorted({name for pool, _ in shown for name in ancestors(pool.id)})
@@ -98,7 +98,7 @@ def _due(row: Row) -> DueOnPool:
 
 
 def next_deadline(at: At, query: NextDeadline) -> Slot | None:
-    """The first deadline on a pool."""
+    """Return the first deadline on a pool."""
     ((deadline,),) = at.driver.ask("next_deadline", query.key)
     return None if deadline == MAX_SLOT else deadline
 

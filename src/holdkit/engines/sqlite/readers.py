@@ -29,12 +29,12 @@ class Readers:
         activity.add(self)
 
     def separate(self) -> Readers:
-        """Connections of the same file that the others do not use. To be closed by the caller."""
+        """Open connections of the same file that the others do not use; the caller closes them."""
         return Readers(self._path, self._seconds, self._activity)
 
     @contextmanager
     def one(self) -> Iterator[Driver]:
-        """A connection for the duration of the block."""
+        """Lend a connection for the duration of the block."""
         thread = self._activity.enter()
         try:
             driver = self._take()
@@ -64,7 +64,7 @@ class Readers:
             self._drop(driver)
 
     def connections(self) -> list[sqlite3.Connection]:
-        """Those that are open, in a child that was just forked."""
+        """Return the connections that are open, in a child that was just forked."""
         return [driver.connection for driver in (*self._idle, *self._used)]
 
     def _take(self) -> Driver:

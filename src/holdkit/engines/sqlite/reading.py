@@ -76,28 +76,28 @@ def answer(at: At, query: Query[Any]) -> Any:
 
 
 def find_record(at: At, query: FindRecord) -> Record | None:
-    """One record."""
+    """Return a record."""
     return next((Record(*row) for row in at.driver.ask("load_record", query.key)), None)
 
 
 def list_records(at: At, query: ListRecords) -> Page[Record]:
-    """A page of records of one kind."""
+    """Return a page of records of one kind."""
     rows = at.driver.each("read_records", (query.tenant, query.kind, query.after, query.limit))
     return page_of(starmap(Record, rows), record_bytes, query.limit, query.max_bytes)
 
 
 def list_tenants(at: At, query: ListTenants) -> list[str]:
-    """A page of tenants that have pools."""
+    """Return a page of tenants that have pools."""
     return [tenant for (tenant,) in at.driver.ask("read_tenants", (query.after, query.limit))]
 
 
 def list_kinds(at: At, query: ListKinds) -> list[str]:
-    """A page of kinds of records."""
+    """Return a page of kinds of records."""
     return [kind for (kind,) in at.driver.ask("read_kinds", (query.tenant, query.after, query.limit))]
 
 
 def count_rows(at: At, query: CountRows) -> RowCount:
-    """A step of counting one table."""
+    """Count one step of a table."""
     after: tuple[str, ...] = (query.after,)
     if query.table == "records":
         after = msgspec.json.decode(query.after, type=tuple[str, str]) if query.after else ("", "")
@@ -106,7 +106,7 @@ def count_rows(at: At, query: CountRows) -> RowCount:
 
 
 def count_entries(at: At, query: CountEntries) -> EntryCount:
-    """A step of counting the journal."""
+    """Count one step of the journal."""
     after = max(query.after.get(0, 0), archived_lane(at.driver).through)  # nothing is left of what is archived
     last = max([after, *(end.seq for end in find_ends(at, FindEnds()))])
     upto = min(after + query.limit, last)
@@ -116,7 +116,7 @@ def count_entries(at: At, query: CountEntries) -> EntryCount:
 
 
 def read_journal(at: At, query: ReadJournal) -> Page[JournalRow]:
-    """Entries after a number of the one lane."""
+    """Return entries after a number of the one lane."""
     after = query.after.get(0, 0)
     if query.tenant is None:
         return _entries(at, query.limit, query.max_bytes, "read_journal", (after, query.limit))
@@ -127,7 +127,7 @@ def read_journal(at: At, query: ReadJournal) -> Page[JournalRow]:
 def _entries(
     at: At, limit: int | None, max_bytes: int | None, name: str, parameters: Sequence[Any]
 ) -> Page[JournalRow]:
-    """A page of entries. Their rows are fetched one by one: those that do not fit are never in memory."""
+    """Return a page of entries. Fetches their rows one by one, so that those that do not fit are never in memory."""
     if max_bytes is None:
         rows = [JournalRow(*row) for row in at.driver.ask(name, parameters)]
         return Page(rows, more=len(rows) == limit)
@@ -135,7 +135,7 @@ def _entries(
 
 
 def read_history(at: At, query: ReadHistory) -> Page[JournalRow]:
-    """The entries about one subject."""
+    """Return the entries about one subject."""
     after = query.after.get(0, 0)
     first = baseline_entry(at.driver, query.tenant, query.subject, after)
     most = -1 if query.limit is None else query.limit
@@ -144,7 +144,7 @@ def read_history(at: At, query: ReadHistory) -> Page[JournalRow]:
 
 
 def read_pool_history(at: At, query: ReadPoolHistory) -> Page[JournalRow]:
-    """Entries that touched a pool."""
+    """Return entries that touched a pool."""
     name = written(query.pool)
 
     def look(after: int, upto: int) -> Page[JournalRow]:
@@ -158,7 +158,7 @@ def read_pool_history(at: At, query: ReadPoolHistory) -> Page[JournalRow]:
 
 
 def search_journal(at: At, query: SearchJournal) -> FoundEntries:
-    """Entries that fit, in either direction."""
+    """Find entries that fit, in either direction."""
     back = "_back" if query.newest_first else ""
 
     def look(_lane: int, above: int, upto: int, limit: int) -> Page[JournalRow]:
@@ -173,29 +173,29 @@ def search_journal(at: At, query: SearchJournal) -> FoundEntries:
 
 
 def find_entries(at: At, query: FindEntries) -> list[JournalRow]:
-    """Single entries, by their positions."""
+    """Return single entries, by their positions."""
     seqs = [seq for lane, seq in sorted(query.positions) if lane == 0]
     return [JournalRow(*row) for seq in seqs for row in at.driver.ask("read_entry", (seq,))]
 
 
 def find_ends(at: At, _: FindEnds) -> list[JournalRow]:
-    """The last entry."""
+    """Return the last entry."""
     return [JournalRow(*row) for row in at.driver.ask("read_end")]
 
 
 def read_clock(at: At, _query: ReadClock) -> Slot:
-    """The machine's clock, or the injected one."""
+    """Return the machine's clock, or the injected one."""
     return at.now
 
 
 def read_generation(at: At, _query: ReadGeneration) -> str:
-    """The generation that the file stores."""
+    """Return the generation that the file stores."""
     rows = at.driver.ask("find_setting", (GENERATION,))
     return str(msgspec.json.decode(rows[0][0])) if rows else ""
 
 
 def take_survey(at: At, _: TakeSurvey) -> Survey:
-    """How much there is."""
+    """Measure how much there is."""
     (pools,), (live,) = at.driver.ask("count_pools")[0], at.driver.ask("count_live_holds", (at.now,))[0]
     ends, oldest = find_ends(at, FindEnds()), at.driver.ask("oldest_due", (at.now,))[0][0]
     latest = at.driver.ask("latest_slot")[0][0]

@@ -48,7 +48,7 @@ class Repair:
 
 
 def repair_statements(repaired: RepairedRows, journal: list[Row]) -> list[Statement]:
-    """Everything that was repaired, as statements: a row goes, and comes back as it should be."""
+    """Return what was repaired as statements: each row is removed and written as it should be."""
     statements: list[tuple[str, list[Row]]] = [
         ("delete_pools", [*repaired.pools]),
         ("insert_pools", [new_pool_row(pool) for pool in repaired.pools.values() if pool is not None]),

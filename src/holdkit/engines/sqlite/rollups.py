@@ -52,8 +52,8 @@ class SqliteRollups:
 
 
 def _store(values: list[tuple[object, ...]], position: RollupPosition) -> Script[Written]:
-    """A run after a commit in doubt that did take place finds another version, and reports that it lost: its writer then reads
-    the position again."""
+    """Store rollups at a position. Run again after a commit in doubt that took place, it finds another version and reports that it lost:
+    its writer then reads the position again."""
     [rows] = yield (Statement("load_rollup_position"),)
     stored = next((RollupPosition(*row) for row in rows), RollupPosition())
     if stored.version != position.version:

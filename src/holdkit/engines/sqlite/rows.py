@@ -112,7 +112,7 @@ def entry_checksum(seq: int, body: bytes) -> int:
 
 
 def setting_row(name: str, value: Any) -> Row:
-    """For `put_setting`."""
+    """Return the row of a setting for `put_setting`."""
     text = _encode(value).decode()
     return (name, text, checksum(name, text))
 
@@ -122,7 +122,7 @@ GENERATION: Final = "generation"
 
 
 def new_generation() -> Row:
-    """Another life begins."""
+    """Return a new generation: another life of the journal begins."""
     return setting_row(GENERATION, os.urandom(8).hex())
 
 
@@ -135,10 +135,10 @@ ERASING: Final = "erasing"
 
 
 def new_secret() -> Row:
-    """A random one."""
+    """Return a new random secret."""
     return setting_row(SECRET, os.urandom(SECRET_BYTES).hex())
 
 
 def checksum(*columns: str | int) -> int:
-    """Of several columns: names a row that was changed by hand."""
+    """Return a checksum over several columns, which shows a change by hand."""
     return crc32("\0".join(map(str, columns)).encode())

@@ -66,7 +66,7 @@ class RetryState(Struct):
     """Who waits no longer after the transaction that made room."""
 
     def note_lines(self, view: View) -> None:
-        """After a run: which lines it has left to feed, and who waits no longer."""
+        """Note after a run which lines it has left to feed, and which holds wait no longer."""
         self.unfed |= left_to_offer(view)
         self.served += served(view)
 
@@ -124,7 +124,7 @@ def take_over(stored: StoredLimits, retry_state: RetryState) -> Script[RunAgain]
 
 
 def make_room(need: Needs, slot: Slot, limits: Limits, retry_state: RetryState) -> Script[RunAgain | None]:
-    """Where a bounded table would overflow with rows that only a sweep can end, sweep first, because callers may not have swept."""
+    """Sweep first where a bounded table would overflow with rows that only a sweep can end: callers may not have swept."""
     if not retry_state.counted:
         retry_state.counted = True
         ((unended,),), ((pools,),) = yield (Statement("count_unended_holds"), Statement("count_pools"))
@@ -148,7 +148,7 @@ def make_room(need: Needs, slot: Slot, limits: Limits, retry_state: RetryState) 
 
 
 def retire_first(need: Needs, slot: Slot, limits: Limits, retry_state: RetryState) -> Script[RunAgain | None]:
-    """Where the table of holds is full of ended ones whose units are consumed, the oldest go first."""
+    """Retire the oldest ended holds whose units are consumed, where they fill the table of holds."""
     ((unended,),), ((consumed,),) = yield (Statement("count_unended_holds"), Statement("count_consumed_holds"))
     count = retirements(limits, need, unended, consumed)
     if not count:

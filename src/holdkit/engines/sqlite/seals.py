@@ -20,24 +20,24 @@ class SqliteSeals:
         self._writer, self._readers, self._check = writer, readers, check
 
     def last_seals(self) -> dict[int, Seal]:
-        """The last seal of each lane."""
+        """Return the last seal of each lane."""
         with self._readers.one() as driver:
             return {seal.lane: seal for seal in map(seal_of, driver.ask("last_seals"))}
 
     def read_seals(self, lane: int, after: int, limit: int) -> list[Seal]:
-        """Seals behind a number."""
+        """Return seals behind a number."""
         with self._readers.one() as driver:
             return [seal_of(row) for row in driver.ask("read_seals", (lane, after, limit))]
 
     def read_run(self, lane: int, after: int, limit: int) -> list[JournalRow]:
-        """Entries behind a number."""
+        """Return entries behind a number."""
         if lane:
             return []
         with self._readers.one() as driver:
             return [JournalRow(seq, body) for seq, body in driver.ask("read_journal", (after, limit))]
 
     def rewrites(self) -> int:
-        """How often an erasure has rewritten entries."""
+        """Return how often an erasure has rewritten entries."""
         with self._readers.one() as driver:
             return rewrites_of(driver)
 
@@ -50,7 +50,7 @@ class SqliteSeals:
 
 
 def rewrites_of(driver: Driver) -> int:
-    """How often an erasure has rewritten entries."""
+    """Return how often an erasure has rewritten entries."""
     return next((int(value) for (value,) in driver.ask("find_setting", (REWRITES,))), 0)
 
 

@@ -18,7 +18,7 @@ _CREATED: Final = re.compile(r"^create table (holdkit_\w+)", re.MULTILINE)
 
 @cache
 def our_names() -> frozenset[str]:
-    """Our tables. An application may have others whose names begin like ours."""
+    """Return the names of our tables. An application may have others whose names begin like ours."""
     return frozenset({"holdkit_migrations"}.union(*(_CREATED.findall(text) for _, _, text in migrations())))
 
 
@@ -37,7 +37,7 @@ class SqliteTables:
         return migrations()[-1][0]
 
     def version(self) -> int:
-        """The version that is there; 0: none."""
+        """Return the stored version; 0 if there is none."""
         return present_version(self._driver, self.shown)
 
     def migrate(self, limits: Limits | None = None) -> int:
@@ -46,8 +46,8 @@ class SqliteTables:
         return self.newest
 
     def statements(self) -> list[str]:
-        """What `migrate` executes in an empty database, for people to read. It also stores the limits, and a secret, which is
-        why a file is not migrated by hand."""
+        """Return what `migrate` executes in an empty database, for people to read. It also stores the limits, and a secret, which is why
+        a file is not migrated by hand."""
         return [statement for _, _, text in migrations() for statement in split(text)]
 
     def empty(self) -> None:

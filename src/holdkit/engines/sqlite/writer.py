@@ -128,7 +128,7 @@ class Writer:
         return 0.0
 
     def settle(self) -> None:
-        """After a failed commit: make sure that what can be seen is on disk, or raise."""
+        """Make sure, after a failed commit, that what can be seen is on disk, or raise."""
         with self.turn():
             pass
 
@@ -166,7 +166,8 @@ class Writer:
             self._release()
 
     def check_commit(self, committed_row: tuple[str, Row] | None, error: sqlite3.Error) -> None:
-        """Under `turn`, a commit failed on another connection, which is closed: raise `OutcomeUnknown` unless it is on disk all the same."""
+        """Handle a commit that failed, under `turn`, on another connection, which is closed: raise `OutcomeUnknown` unless it is on disk
+        all the same."""
         self._poison()
         unknown = OutcomeUnknown(f"the commit to {self.path} failed ({error}), and it cannot be told what came of it")
         try:
@@ -178,7 +179,7 @@ class Writer:
             raise unknown
 
     def check_file(self) -> None:
-        """The file must still be the one that was opened."""
+        """Raise unless the file is still the one that was opened."""
         try:
             same = identity(self.path) == self.identity
         except OSError as error:
@@ -204,7 +205,7 @@ class Writer:
         self._drop()
 
     def connections(self) -> list[sqlite3.Connection]:
-        """Those that are open, in a child that was just forked."""
+        """Return the connections that are open, in a child that was just forked."""
         own = [] if self._driver is None else [self._driver.connection]
         return [*self.checkpoints.connections(), *own]
 
@@ -238,7 +239,7 @@ class Writer:
             self._activity.leave(thread)
 
     def _ready(self) -> Driver:
-        """A connection to the right file, with nothing in doubt."""
+        """Return a connection to the right file, with nothing in doubt."""
         self.check_file()
         if self._driver is None:
             connection = connect(self.path, self._seconds)
@@ -305,7 +306,7 @@ class Writer:
             driver.let_go()
 
     def _resolve(self, ran: W, make: Callable[[bool], Script[W]], error: sqlite3.Error) -> W:
-        """COMMIT failed: find out whether it took place, or raise `OutcomeUnknown`."""
+        """Find out whether a failed COMMIT took place, or raise `OutcomeUnknown`."""
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
             self._undo()  # the commit record is written last, and there was no room for it
             raise error_from_sqlite(self.path, error) from error

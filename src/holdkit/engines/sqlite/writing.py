@@ -306,7 +306,7 @@ def write_batch(view: View, loaded_batch: LoadedBatch, *, sweeping: bool, write_
 
 
 def keep_bound(view: View) -> Script[None]:
-    """Behind every write that may have left more holds than `max_holds`: remove ended ones, oldest first."""
+    """Remove ended holds, oldest first, after a write that may have left more than `max_holds`."""
     bound = view.limits.max_holds
     if bound is not None and (view.holds.changed or LIMITS_KEY in view.records.changed):
         (((count,),),) = yield (Statement("count_holds"),)

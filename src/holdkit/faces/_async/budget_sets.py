@@ -35,10 +35,10 @@ class AsyncBudgetSetPort(Protocol):
         """The name of the set."""
 
     def call_fields(self, call: Call, /) -> dict[str, Any]:
-        """The fields that every command has."""
+        """Return the fields that every command has."""
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Amounts by budget, checked."""
+        """Check amounts by budget, and return them."""
 
     async def take(
         self, command: Granting, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
@@ -46,7 +46,7 @@ class AsyncBudgetSetPort(Protocol):
         """Take the amounts from the current windows."""
 
     async def legs(self, client: str, amounts: dict[str, int]) -> Legs:
-        """The amounts as legs on the current windows."""
+        """Return the amounts as legs on the current windows."""
 
     async def settle(
         self,
@@ -63,10 +63,10 @@ class AsyncBudgetSetPort(Protocol):
         """Confirm what was actually spent."""
 
     async def usage(self, client: str) -> list[Usage]:
-        """What a client has used of each current window."""
+        """Return what a client has used of each current window."""
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
-        """Another total for the current window of a budget."""
+        """Give the current window of a budget another total."""
 
 
 class AsyncBudgetSet(AsyncWindows):
@@ -111,7 +111,7 @@ class AsyncBudgetSet(AsyncWindows):
         return hold_of(receipt, token)
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
-        """Another total for the current window, of the one allowance that is meant."""
+        """Give the current window another total, that of the one allowance that is meant."""
         meters = [meter for meter in self.meters if meter.budget == budget and per in (None, meter.period.name)]
         if len(meters) != 1:
             known = ", ".join(f"{meter.budget} per {meter.period.name}" for meter in self.meters)
@@ -119,7 +119,7 @@ class AsyncBudgetSet(AsyncWindows):
         return await self.resize_window(meters[0], client, total, call)
 
     def _by_budget(self, uncovered: Mapping[str, int]) -> dict[str, int]:
-        """What a confirm could not cover, by budget; of a budget with several windows, the largest shortfall."""
+        """Return what a confirm could not cover, by budget; of a budget with several windows, the largest shortfall."""
         largest: dict[str, int] = {}
         for pool, amount in uncovered.items():
             budget = self._budget_of(pool)
@@ -127,18 +127,18 @@ class AsyncBudgetSet(AsyncWindows):
         return largest
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Amounts by budget, checked: of the budgets that are `held`, else of all."""
+        """Check amounts by budget, and return them: of the budgets that are `held`, else of all."""
         budgets = {meter.budget: None for meter in self.meters} if held is None else held
         return amounts_by(given, field, least, list(budgets))
 
     async def _legs(self, id: str, tx: Any) -> tuple[HeldLeg, ...]:
-        """The legs of a hold as they are now, also in the caller's transaction; none if there is no such hold, which
-        the core will refuse."""
+        """Return the legs of a hold as they are now, also in the caller's transaction; none if there is no such hold, which the core will
+        refuse."""
         row = await self.executor.find_hold((self.tenant, id), tx)
         return () if row is None else row.legs
 
     def _by_pool(self, named: dict[str, int], legs: tuple[HeldLeg, ...], keep_rest: bool) -> dict[str, int]:
-        """Amounts by pool. A budget that is not named stays held, or is left to the decision."""
+        """Turn amounts by budget into amounts by pool. A budget that is not named stays held, or is left to the decision."""
         amounts: dict[str, int] = {}
         held_budgets: set[str] = set()
         for leg in legs:
@@ -154,5 +154,5 @@ class AsyncBudgetSet(AsyncWindows):
         return amounts
 
     def _budget_of(self, pool: str) -> str:
-        """The budget of this set that a pool counts for; empty if there is none."""
+        """Return the budget of this set that a pool counts for; empty if there is none."""
         return next((meter.budget for meter in self.meters if meter.counts(pool)), "")

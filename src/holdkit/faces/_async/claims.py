@@ -137,9 +137,8 @@ class AsyncClaims(AsyncClaimReads):
         return FreedClaim(self._claim_from(freed, hold), receipt.replayed)
 
     async def _free_unheld(self, original: ReturnUnits, pool_id: str, call: Call) -> FreedClaim:
-        """Free a key whose hold is missing, unless the key was granted again since. The refusal that said that it is
-        missing is recorded under the operation id, so this has an id of its own: a retry takes the same two steps
-        with the same result."""
+        """Free a key whose hold is missing, unless the key was granted again since. The first refusal is recorded under the operation id,
+        so this step has an id of its own: a retry takes the same two steps with the same result."""
         tx = call.get("tx")
         pool = await self._find_pool(pool_id, tx, durable=True)
         if pool is None or pool.holder != original.id:
@@ -179,7 +178,7 @@ def _already_claimed(blocking: Claim, refusal: InsufficientCapacity) -> AlreadyC
 
 
 def _is_combined(row: StoredHold | None) -> bool:
-    """Whether the hold of a key has other legs too."""
+    """Return whether the hold of a key has other legs too."""
     return row is not None and len(row.legs) > 1
 
 

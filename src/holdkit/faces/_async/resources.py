@@ -120,8 +120,8 @@ class AsyncResourceKernel(Generic[Key, Window]):
         raise refusal_of(outcome)
 
     async def pool(self, key: Key, window: Window = None, *, tx: Any = None) -> Pool:  # type: ignore[assignment]
-        """The counters, with the capacity as last answered. If nothing was held yet, or the pool was removed, your
-        `capacity` is asked; nothing is held or written (`version` is 0)."""
+        """Return the counters, with the capacity as last answered. If nothing was held yet, or the pool was removed, your `capacity` is
+        asked; nothing is held or written (`version` is 0)."""
         name = self._names.name(key, window)
         tx = self._executor.ambient() if tx is None else tx
         try:
@@ -167,7 +167,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         return Page(listed)
 
     async def _each_pool(self, key: Key, window: Window, start: str) -> AsyncIterator[str]:
-        """Pool ids in order, beginning with `start`."""
+        """Yield pool ids in order, beginning with `start`."""
         if key is not _ANY and window is not _ANY:
             yield self._names.name(key, window).pool
             return
@@ -185,7 +185,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
             start = page[-1].id
 
     async def named(self, what: Hold | Leg | str) -> tuple[Key, Window]:
-        """Key and window of a hold, or of a pool's id."""
+        """Return key and window of a hold, or of a pool's id."""
         pool = what if isinstance(what, str) else what.pool if isinstance(what, Leg) else what.legs[0].pool
         if not pool.startswith(self._names.prefix()):
             raise invalid("hold", "hold_foreign", f"is not of the resource {self.kind!r}")

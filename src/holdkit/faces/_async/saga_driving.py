@@ -78,8 +78,9 @@ async def write_step(
 
 
 async def may_consume(executor: AsyncExecutor, tenant: str, body: SagaBody, hold: StoredHold | None) -> bool:
-    """Whether units of the last attempt's hold are consumed before the point of no return, or may be. If the hold is no longer kept, its
-    last entry tells: only a hold whose units stay consumed is retired by an entry. If its entries are archived too, nothing tells."""
+    """Return whether units of the last attempt's hold are consumed before the point of no return, or may be. If the hold is no longer
+    kept, its last entry decides: only a hold whose units stay consumed is retired by an entry. If its entries are archived too, the
+    answer is that they may be."""
     if hold is not None or body.hold is None or body.phase is not Phase.RESERVING:
         return hold is not None and hold.consumes
     rows = await executor.read(ReadHistory(tenant, body.hold))
@@ -118,13 +119,13 @@ class AsyncSagaDriver:
                 return
 
     async def _read_hold(self) -> StoredHold | None:
-        """The last attempt's hold."""
+        """Return the last attempt's hold."""
         if self.body.hold is None:
             return None
         return await self._executor.read(FindHold((self.record.tenant, self.body.hold)))
 
     def _call_fields(self) -> dict[str, Any]:
-        """The fields of every command of this saga: actor and correlation id are those of the call that began it."""
+        """Return the fields of every command of this saga: actor and correlation id are those of the call that began it."""
         body = self.body
         return {"tenant": self.record.tenant, "actor": body.actor, "correlation_id": body.correlation_id}
 
@@ -151,7 +152,7 @@ class AsyncSagaDriver:
         return next_body(self.record, self.body, **changes)
 
     def _ended(self, phase: Phase, **changes: Any) -> SagaBody:
-        """The last write of this run. The driver's previous write is recent, so its slot will do for the index."""
+        """Return the last write of this run. The driver's previous write is recent, so its slot will do for the index."""
         return self._next(phase=phase, lease=0, index_slot=self.record.slot, **changes)
 
     async def _write(self, after: SagaBody, *beside: AnyCommand) -> None:
@@ -161,8 +162,7 @@ class AsyncSagaDriver:
     # Before the point of no return
 
     async def _reserve(self, before: StoredHold | None) -> None:
-        """One attempt: hold, validate, pass the point of no return; or abort, if the application or the pools
-        refuse."""
+        """Make one attempt: hold, validate, pass the point of no return; or abort, if the application or the pools refuse."""
         hold = before
         try:
             hold = await self._take(before)
@@ -224,7 +224,7 @@ class AsyncSagaDriver:
         return ReleaseHold(id=hold.id, quantity=held, trusted=True, reason=reason, **self._call_fields())
 
     async def _hold_changed(self, hold: StoredHold) -> bool:
-        """Whether a hold no longer has the state and the units that we have seen."""
+        """Return whether a hold no longer has the state and the units that we have seen."""
         now = await self._executor.read(FindHold((self.record.tenant, hold.id)))
         return now is None or now.state is not hold.state or now.legs != hold.legs
 
@@ -312,7 +312,7 @@ class AsyncSagaDriver:
                 log.warning("the lease of saga %s is not renewed, will try again: %s", self.record.id, failed, extra={"event": "saga_lease_unrenewed", "saga": self.record.id})  # fmt: skip
 
     async def _still_ours(self) -> bool:
-        """Whether our own renewal, whose outcome was unknown, changed the record."""
+        """Return whether our own renewal, whose outcome was unknown, changed the record."""
         record = await self._executor.read(FindRecord((self.record.tenant, KIND, self.record.id)))
         if record is None or (body := decode(record)).epoch != self.body.epoch:
             return False

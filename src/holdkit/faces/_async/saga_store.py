@@ -59,7 +59,7 @@ class AsyncSagaReads:
         self._watch = LeaseWatch()
 
     async def get(self, id: str) -> SagaRecord | None:
-        """One saga, or None. A saga that ended longer ago than the retention has been deleted; one that was erased is not shown."""
+        """Return a saga, or None. A saga that ended longer ago than the retention has been deleted; one that was erased is not shown."""
         record = await self._find(checked_id(id))
         return None if record is None or erased(record) else to_saga_record(record, read_body(record))
 
@@ -91,8 +91,8 @@ class AsyncSagaReads:
         found.size, found.more = with_it, len(found) == limit
 
     async def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
-        """Sagas that somebody should look at: parked ones, and unfinished ones that have been in their phase for too
-        long."""
+        """Return the sagas that need an operator: parked ones, and unfinished ones that have been in their phase for longer than
+        `older_than`."""
         whole(limit, "limit", 1, 1_000)
         oldest = span(older_than, "older_than")
         now = await self._now()
@@ -107,7 +107,7 @@ class AsyncSagaReads:
         return found
 
     async def history(self, id: str, *, limit: int = 1_000) -> Page[SagaEvent]:
-        """What happened to a saga, from the journal, in order; also after it was deleted. Renewals of its lease are left out.
+        """Return what happened to a saga, from the journal, in order; also after it was deleted. Renewals of its lease are left out.
         `more`: there is more than `limit`, or than one call reads."""
         whole(limit, "limit", 1, 1_000)
         subject, after = f"{KIND}/{checked_id(id)}", dict[int, int]()
@@ -133,8 +133,8 @@ class AsyncSagaReads:
         return await self._executor.read(FindRecord((self._tenant, KIND, id)), tx, durable=durable)
 
     async def _walk(self, kind: str, after: str) -> AsyncIterator[Record]:
-        """The sagas that a kind of index record lists, in order of id. (One that changes meanwhile may be missed, or
-        seen as it was.)"""
+        """Yield the sagas that a kind of index record lists, in order of id. (A saga that changes meanwhile may be missed, or seen as it
+        was.)"""
         while True:
             page = await self._executor.read(ListRecords(self._tenant, kind, after, PAGE, self._executor.page_bytes))
             for row in page:
@@ -154,7 +154,7 @@ class AsyncSagaReads:
 
 
 def read_body(record: Record) -> SagaBody:
-    """The body of a record; of one that cannot be read, what can be shown."""
+    """Return the body of a record; if it cannot be read, return what can be shown."""
     try:
         return decode(record)
     except Unreadable as why:
@@ -182,8 +182,7 @@ class AsyncSagaStore(AsyncSagaReads):
         return to_saga_record(record, body)
 
     async def _existing(self, id: str, tx: Any = None) -> Record | None:
-        """The record of a saga that was begun before, read durably, since an answer rests on it; None if there is
-        none."""
+        """Return the record of a saga that was begun before, or None. Reads durably, since an answer rests on it."""
         record = await self._find(id, tx)
         if record is not None and erased(record):
             raise OperationConflict(f"saga {id!r} has ended, and its data was erased: use a new id", subject=id)
@@ -192,7 +191,7 @@ class AsyncSagaStore(AsyncSagaReads):
     async def _create(
         self, options: SagaOptions, id: str, intent: Any, lease: Slot, tx: Any = None
     ) -> tuple[Record, SagaBody] | None:
-        """The record of a new saga; None if there is one already."""
+        """Create the record of a new saga; return None if there is one already."""
         context = current()
         body = SagaBody(format=FORMAT, name=options.name, intent=intent, phase=Phase.RESERVING, epoch=1 if lease else 0,
                         lease=lease, actor=context.actor, correlation_id=context.correlation_id)  # fmt: skip
@@ -203,7 +202,7 @@ class AsyncSagaStore(AsyncSagaReads):
             return None
 
     async def _take(self, options: SagaOptions, id: str, intent: Any) -> AsyncSagaDriver | SagaRecord:
-        """A driver with the lease of this saga, which is begun if necessary; or, if the saga is done, its record."""
+        """Take the lease of this saga, beginning the saga if necessary, and return a driver; if the saga is done, return its record."""
         record = await self._existing(id)
         if record is None:
             begun = await self._create(options, id, intent, options.lease)

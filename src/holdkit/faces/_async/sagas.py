@@ -122,9 +122,8 @@ class AsyncSagas(AsyncSagaReads):
         """End a saga by hand, for good. `done` confirms what it holds. `cancelled` releases what it holds; running the
         saga again then raises `SagaCancelled`. `AlreadyConfirmed`: its hold is confirmed; return its units first.
 
-        It is for an operator who has found out whether the effect has happened; nobody else can know. If the saga has
-        ended this way already, its record is returned. `SagaBusy`: a driver has it. `VersionConflict`: it has changed
-        meanwhile; look again.
+        It is for an operator who has found out whether the effect has happened: Holdkit cannot know. If the saga has ended this way
+        already, its record is returned. `SagaBusy`: a driver has it. `VersionConflict`: it has changed meanwhile; look again.
         """
         if how not in ("done", "cancelled"):
             raise invalid("how", "how_unknown", "must be done or cancelled")
@@ -156,8 +155,8 @@ class AsyncSagas(AsyncSagaReads):
         """Let a parked saga run again, with its failures counted anew: the next `recover`, in a process that has registered it,
         continues in the phase in which it was parked. Its effect may then run once more, under the same `step.op`.
 
-        One that is not parked and has not ended is returned as it is. `InvalidRequest` with the code `saga_not_retriable`: its
-        hold is gone, or somebody else has changed it; then only `resolve` ends it. `VersionConflict`: it has changed meanwhile.
+        One that is not parked and has not ended is returned as it is. `InvalidRequest` with the code `saga_not_retriable`: its hold is
+        gone, or was changed by force; then only `resolve` ends it. `VersionConflict`: it has changed meanwhile.
         """
         text(reason, "reason", 1_024)
         record = await self._find(checked_id(id), durable=True)
@@ -176,8 +175,8 @@ class AsyncSagas(AsyncSagaReads):
         return await self._write_by_hand(record, step_commands(record, body, after), after, reason, op)
 
     async def _phase_to_retry(self, body: SagaBody) -> Phase | None:
-        """The phase in which a parked saga continues; None if the driver could only park it again. Of a record that does not say in
-        which phase it was parked, the hold tells: it has no deadline if the point of no return was passed."""
+        """Return the phase in which a parked saga continues; None if the driver could only park it again. If the record does not say in
+        which phase it was parked, the hold decides: it has no deadline if the point of no return was passed."""
         key = (self._tenant, body.hold or "")
         hold = None if body.hold is None else await self._executor.read(FindHold(key), durable=True)
         phase = body.parked_in
@@ -195,7 +194,7 @@ class AsyncSagas(AsyncSagaReads):
     async def _write_by_hand(
         self, record: Record, commands: list[AnyCommand], after: SagaBody, reason: str, op: str | None
     ) -> SagaRecord:
-        """Write a step that an operator has decided: in the operator's name, whoever began the saga."""
+        """Write a step that an operator has decided, with the operator as actor, not the saga's own."""
         put, *others = commands
         by_hand = replace(put, reason=reason, actor=current().actor, op=op)
         try:

@@ -1,7 +1,7 @@
 """Seats: items that have a place in a section. Stores the map of a section, and takes the best seats that are free.
 
-`seat_map` says how a section is stored, `seating` which seats are the best. Decides nothing: a choice is made of what a read has shown,
-and then held like any items, all or none; if others were faster, the search begins again.
+`seat_map` says how a section is stored, `seating` which seats are the best. Decides nothing: it chooses from what a read has shown, then
+holds the seats like any items, all or none; if others were faster, it searches again.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class AsyncSeats:
     # Choosing
 
     async def _choices(self, asked: Asked, most: int, tx: Any, *, recorded: bool) -> list[list[str]] | None:
-        """The best choices now; None if the section has no seats. That there are none is an answer, so it is read again, durably:
+        """Return the best choices now; None if the section has no seats. An empty result is an answer, so it is read again, durably,
         unless it is going to be `recorded` under an operation id, which is durable itself."""
         found: list[list[str]] | None = None
         for durable in (False,) if recorded else (False, True):
@@ -153,7 +153,7 @@ class AsyncSeats:
     # The map
 
     async def _layout(self, section: str, tx: Any, *, durable: bool = False) -> Layout | None:
-        """The layout of a section; None if it has no seats."""
+        """Return the layout of a section; None if it has no seats."""
         head = await self._executor.read(FindRecord((self._tenant, SECTIONS, section)), tx, durable=durable)
         found = SeatMap(section, head)
         if not found.head.chunks:
@@ -167,7 +167,7 @@ class AsyncSeats:
         return layout if layout.seats else None
 
     async def _map(self, section: str, tx: Any, *, durable: bool = False) -> SeatMap:
-        """The map of a section: head and chunks of the same version."""
+        """Return the map of a section: head and chunks of the same version."""
         key = (self._tenant, SECTIONS, section)
         head = await self._executor.read(FindRecord(key), tx)
         for _ in range(ATTEMPTS):
@@ -229,7 +229,7 @@ def _no_section(section: str, *, replayed: bool = False) -> SectionNotFound:
 
 
 def _too_few(missing: str, asked: Asked, *, replayed: bool = False) -> SectionNotFound | ItemsTaken:
-    """There was nothing to choose."""
+    """Return the refusal for a section with nothing to choose."""
     if missing == NO_SECTION:
         return _no_section(asked.section, replayed=replayed)
     side = " side by side" if asked.together is True and asked.count > 1 else ""

@@ -36,10 +36,10 @@ class BudgetSetPort(Protocol):
         """The name of the set."""
 
     def call_fields(self, call: Call, /) -> dict[str, Any]:
-        """The fields that every command has."""
+        """Return the fields that every command has."""
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Amounts by budget, checked."""
+        """Check amounts by budget, and return them."""
 
     def take(
         self, command: Granting, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
@@ -47,7 +47,7 @@ class BudgetSetPort(Protocol):
         """Take the amounts from the current windows."""
 
     def legs(self, client: str, amounts: dict[str, int]) -> Legs:
-        """The amounts as legs on the current windows."""
+        """Return the amounts as legs on the current windows."""
 
     def settle(
         self,
@@ -64,10 +64,10 @@ class BudgetSetPort(Protocol):
         """Confirm what was actually spent."""
 
     def usage(self, client: str) -> list[Usage]:
-        """What a client has used of each current window."""
+        """Return what a client has used of each current window."""
 
     def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
-        """Another total for the current window of a budget."""
+        """Give the current window of a budget another total."""
 
 
 class BudgetSet(Windows):
@@ -112,7 +112,7 @@ class BudgetSet(Windows):
         return hold_of(receipt, token)
 
     def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
-        """Another total for the current window, of the one allowance that is meant."""
+        """Give the current window another total, that of the one allowance that is meant."""
         meters = [meter for meter in self.meters if meter.budget == budget and per in (None, meter.period.name)]
         if len(meters) != 1:
             known = ", ".join(f"{meter.budget} per {meter.period.name}" for meter in self.meters)
@@ -120,7 +120,7 @@ class BudgetSet(Windows):
         return self.resize_window(meters[0], client, total, call)
 
     def _by_budget(self, uncovered: Mapping[str, int]) -> dict[str, int]:
-        """What a confirm could not cover, by budget; of a budget with several windows, the largest shortfall."""
+        """Return what a confirm could not cover, by budget; of a budget with several windows, the largest shortfall."""
         largest: dict[str, int] = {}
         for pool, amount in uncovered.items():
             budget = self._budget_of(pool)
@@ -128,18 +128,18 @@ class BudgetSet(Windows):
         return largest
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Amounts by budget, checked: of the budgets that are `held`, else of all."""
+        """Check amounts by budget, and return them: of the budgets that are `held`, else of all."""
         budgets = {meter.budget: None for meter in self.meters} if held is None else held
         return amounts_by(given, field, least, list(budgets))
 
     def _legs(self, id: str, tx: Any) -> tuple[HeldLeg, ...]:
-        """The legs of a hold as they are now, also in the caller's transaction; none if there is no such hold, which
-        the core will refuse."""
+        """Return the legs of a hold as they are now, also in the caller's transaction; none if there is no such hold, which the core will
+        refuse."""
         row = self.executor.find_hold((self.tenant, id), tx)
         return () if row is None else row.legs
 
     def _by_pool(self, named: dict[str, int], legs: tuple[HeldLeg, ...], keep_rest: bool) -> dict[str, int]:
-        """Amounts by pool. A budget that is not named stays held, or is left to the decision."""
+        """Turn amounts by budget into amounts by pool. A budget that is not named stays held, or is left to the decision."""
         amounts: dict[str, int] = {}
         held_budgets: set[str] = set()
         for leg in legs:
@@ -155,5 +155,5 @@ class BudgetSet(Windows):
         return amounts
 
     def _budget_of(self, pool: str) -> str:
-        """The budget of this set that a pool counts for; empty if there is none."""
+        """Return the budget of this set that a pool counts for; empty if there is none."""
         return next((meter.budget for meter in self.meters if meter.counts(pool)), "")

@@ -109,11 +109,9 @@ class Budget:
         overage: Overage = "up_to_available",
         **call: Unpack[Call],
     ) -> BudgetHolding:
-        """A block that holds the estimate and, at its end, confirms what the body has set: ``spending.actual =
-        812``.
+        """Hold the estimate for a block and, at its end, confirm what the body has set: ``spending.actual = 812``.
 
-        If the body sets nothing, the estimate is confirmed. If it raises, what it has set is confirmed, and if it
-        has set nothing, all is released.
+        If the body sets nothing, confirm the estimate. If it raises, confirm what it has set, or release all if it has set nothing.
         """
         if call.get("tx") is not None:
             raise invalid(
@@ -124,19 +122,18 @@ class Budget:
         return BudgetHolding(self._budget_set, command, client_of(client), amounts, entity, overage)
 
     def remaining(self, client: str) -> dict[str, int]:
-        """What the client could hold now, by budget."""
+        """Return what the client could hold now, by budget."""
         left: dict[str, int] = {}
         for usage in self.usage(client):
             left[usage.budget] = min(usage.available, left.get(usage.budget, usage.available))
         return left
 
     def usage(self, client: str) -> list[Usage]:
-        """What the client has used of each current window, in order of budget."""
+        """Return what the client has used of each current window, in order of budget."""
         return self._budget_set.usage(client_of(client))
 
     def resize(self, client: str, budget: str, total: int, *, per: str | None = None, **call: Unpack[Call]) -> Pool:
-        """Another total for the current window. Raises `BelowInUse`, and `PoolNotFound` if the window has not been
-        used yet.
+        """Give the current window another total. Raises `BelowInUse`, and `PoolNotFound` if the window has not been used yet.
 
         Later windows begin with the total of their allowance: change that too if the new total is meant to last.
         """

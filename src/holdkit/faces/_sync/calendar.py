@@ -98,18 +98,18 @@ class Calendar:
         return Legs(self._grid.legs(what, begin, end, self._executor.limits.max_legs))
 
     def available(self, room: str, begin: date | datetime, end: date | datetime) -> Availability:
-        """How many are available in each night of a range; `minimum` is how many are for the whole range. Nights
-        that are over have none."""
+        """Return how many are available in each night of a range; `minimum` is how many are for the whole range. Nights that are over
+        have none."""
         prefix, cells = self._range(room, begin, end)
         found = self._pools(prefix, cells)
         now = self._executor.clock()
         return Availability(tuple(self._grid.free(room, cell, found.get(prefix + cell.key), now) for cell in cells))
 
     def resize(self, room: str, total: int, begin: date | datetime, end: date | datetime, **call: Unpack[Call]) -> int:
-        """Another number of a room in those nights of a range that were held before, all or none. Raises
-        `BelowInUse`.
+        """Give a room another number in those nights of a range that were held before, all or none, and return how many nights were
+        changed. Raises `BelowInUse`.
 
-        The other nights get the calendar's number when they are first held. Returns how many nights were changed.
+        The other nights get the calendar's number when they are first held.
         """
         whole(total, "total", 0, MAX_QUANTITY)
         if call.get("op") is not None:
@@ -130,7 +130,7 @@ class Calendar:
         return self._grid.prefix(room), self._grid.cut.cells(begin, end, self._executor.limits.max_legs)
 
     def _pools(self, prefix: str, cells: list[Cell], tx: Any = None, *, durable: bool = False) -> dict[str, Pool]:
-        """The pools of a range that exist, by id."""
+        """Return the pools of a range that exist, by id."""
         keys = [(self._tenant, prefix + cell.key) for cell in cells]
         pools = self._executor.find_pools(keys, tx, durable=durable)
         return {pool.id: pool for pool in pools if pool is not None}

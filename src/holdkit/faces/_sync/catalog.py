@@ -1,8 +1,8 @@
 # Generated from ../_async/catalog.py by tools/gen_sync.py: do not edit.
 """`hk.admin.catalog`: what faces have stored, without their definitions. For people and dashboards; it only reads, a page at a time.
 
-Of a calendar, budget, rate or resource that an application defines there is only what was held: nights and windows that nobody has
-held yet are not stored anywhere, and a sweep removes those that are over.
+Of a calendar, budget, rate or resource that an application defines, the engine stores only nights and windows that were held. A sweep
+removes those that are over.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Catalog:
         self._executor, self._tenant = executor, tenant
 
     def present(self) -> Present:
-        """Of which faces there is anything."""
+        """Return which faces have stored anything."""
         pools = {
             face: bool(self._pools(PREFIXES[face], limit=1))
             for face in ("claims", "items", "calendars", "budgets", "rates", "resources")
@@ -67,14 +67,14 @@ class Catalog:
         )
 
     def names(self, face: FaceName, *, after: str = "", limit: int = 100) -> Page[str]:
-        """The names of calendars, budgets, rates, kinds of resources, or sections; for the next page pass `reached` as `after`."""
+        """Return the names of calendars, budgets, rates, kinds of resources, or sections; for the next page pass `reached` as `after`."""
         whole(limit, "limit", 1, 1_000)
         check_after(after, "after")
         check_face(face)
         return self._sections(after, limit) if face == "sections" else self._groups(face, "", after, limit)
 
     def _sections(self, after: str, limit: int) -> Page[str]:
-        """Sections that have seats."""
+        """Return sections that have seats."""
         found: Page[str] = Page()
         while len(found) < limit:
             rows = self._executor.read(ListRecords(self._tenant, SECTIONS, after, limit))
@@ -87,7 +87,7 @@ class Catalog:
         return Page(found[:limit], more=True, reached=found[limit - 1])
 
     def _groups(self, face: str, below: str, after: str, limit: int) -> Page[str]:
-        """The names that follow a prefix in the ids of pools. Each read begins behind all pools of the name before."""
+        """Return the names that follow a prefix in the ids of pools. Each read begins behind all pools of the name before."""
         prefix = PREFIXES[face] + below
         written = after if face == "resources" else part_of(after) if after else ""
         start = f"{prefix}{written}/{LAST}" if after else ""
@@ -110,8 +110,8 @@ class Catalog:
         return found
 
     def calendar(self, name: str, begin: str, days: int = 14, *, after: str = "", limit: int = 50) -> Page[StoredRoom]:
-        """The rooms of a calendar, each with its cells from a date on (`"2026-07-01"`), for so many days: those that were held. For the
-        next page of rooms pass `reached` as `after`."""
+        """Return the rooms of a calendar, each with its cells that were held, for `days` days from a date (`"2026-07-01"`). For the next
+        page of rooms pass `reached` as `after`."""
         whole(limit, "limit", 1, 100)
         check_after(after, "after")
         first, last = days_of(begin, days)
@@ -140,8 +140,8 @@ class Catalog:
         after: str = "",
         limit: int = 100,
     ) -> Page[StoredWindow]:
-        """The windows of a set of budgets or of a rate that were used, in order of client; or those of one client. For the next page pass
-        `reached` as `after`."""
+        """Return the windows of a set of budgets or of a rate that were used, in order of client; or those of one client. For the next
+        page pass `reached` as `after`."""
         whole(limit, "limit", 1, 1_000)
         check_after(after, "after")
         check_face(face, ("budgets", "rates"))
@@ -152,7 +152,8 @@ class Catalog:
         return Page(found, more=len(pools) == limit, reached=pools[-1].id if len(pools) == limit else None)
 
     def resources(self, kind: str, *, after: str = "", limit: int = 100) -> Page[StoredResource]:
-        """The keys and windows of a kind of resource that were held, in order of pool id. For the next page pass `reached` as `after`."""
+        """Return the keys and windows of a kind of resource that were held, in order of pool id. For the next page pass `reached` as
+        `after`."""
         whole(limit, "limit", 1, 1_000)
         check_after(after, "after")
         prefix = named_prefix("resources", kind)

@@ -1,5 +1,5 @@
 # Generated from ../_async/claim_reads.py by tools/gen_sync.py: do not edit.
-"""Reads claims: a key in its present or last life, found by what names it. Changes nothing."""
+"""Read claims: find a key in its present or last life by its name, hold or id. Changes nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ClaimReads:
         return None if rows is None else self._claim_from(*rows)
 
     def is_taken(self, type: str, value: str, *, tx: Any = None) -> bool:
-        """Whether nobody else can hold this key now: it is held or confirmed."""
+        """Return whether the key is held or confirmed, so that no other caller can hold it now."""
         pool = self._find_pool(_pool_of(type, value, None), tx)
         return pool is not None and not pool.available
 
@@ -58,8 +58,8 @@ class ClaimReads:
         return self._executor.read(FindHold((pool.tenant, pool.holder)), tx, durable=durable)
 
     def _find_pool(self, id: str, tx: Any, *, durable: bool = False) -> Pool | None:
-        """The pool of a key; if the key was erased while it was taken, and still is taken or has not been claimed since, the pool that it has
-        been since then. First the one, then the other: an erasure between the two is seen."""
+        """Return the pool of a key. If the key was erased while it was taken, and still is taken or has not been claimed since, return
+        the pool that it has been since then. Reads the first pool before the second, so that it sees an erasure between the two."""
         pool = self._executor.read(FindPool((self._tenant, id)), tx, durable=durable)
         if pool is not None and not pool.available:
             return pool
@@ -71,7 +71,7 @@ class ClaimReads:
         return other if pool is None or (other is not None and not other.available) else pool
 
     def _read_key(self, pool_id: str, tx: Any, *, durable: bool = False) -> tuple[Pool, StoredHold | None] | None:
-        """A key's pool and the hold of its present or last life, both of the same moment."""
+        """Return a key's pool and the hold of its present or last life, both of the same moment."""
         for _ in range(ATTEMPTS):
             pool = self._find_pool(pool_id, tx, durable=durable)
             if pool is None:

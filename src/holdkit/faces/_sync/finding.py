@@ -57,7 +57,7 @@ class Finder:
     def pools(
         self, prefix: str = "", *, contains: str = "", archived: bool = False, after: str = "", limit: int = 100
     ) -> tuple[list[Pool], str | None]:
-        """Pools by prefix and by a part of their name, and where to continue."""
+        """Find pools by prefix and by a part of their name; return them and where to continue."""
         found: list[Pool] = []
         reached: str | None = None
         for one in (prefix,) if self._narrowed is None else self._narrowed(prefix):
@@ -80,7 +80,7 @@ class Finder:
     def _containing(
         self, prefix: str, contains: str, archived: bool, after: str, limit: int
     ) -> tuple[list[Pool], str | None]:
-        """Ignores case. An incomplete search returns where to continue."""
+        """Find pools whose name contains a text, ignoring case. An incomplete search returns where to continue."""
         wanted, found = contains.casefold(), list[Pool]()
         for _ in range(SCANNED // 1_000):
             page = self._kernel.pools(prefix, archived=archived, after=after, limit=1_000)
@@ -95,7 +95,7 @@ class Finder:
         return found, after
 
     def _holds(self, wanted: str, limit: int) -> list[Hold]:
-        """The first holds whose id begins with the text, written with dashes or without."""
+        """Return the first holds whose id begins with the text, written with dashes or without."""
         begin = wanted.replace("-", "").lower()
         if _HEX.fullmatch(begin) is None:
             return []
@@ -104,7 +104,7 @@ class Finder:
         return [one for one in found if one.id.startswith(begin)]
 
     def _claim(self, wanted: str) -> Claim | None:
-        """The claim of a key, if the text is one."""
+        """Return the claim of a key, if the text is one."""
         if ":" not in wanted:
             return None
         try:

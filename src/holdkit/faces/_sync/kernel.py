@@ -50,17 +50,17 @@ class Kernel(Holds):
 
     @cached_property
     def seats(self) -> Seats:
-        """Items with a place in a section, of which it holds the best that are free."""
+        """Items with a place in a section; it holds the best free ones."""
         return Seats(self._executor, self._call_fields, self._tenant)
 
     def rate(self, name: str, *allowances: Allowance) -> Rate:
-        """So many per window and client: ``hk.rate("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""
+        """Limit what each client uses per window: ``hk.rate("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""
         meters = meters_of("rates", name, {"": allowances})
         return Rate(Windows(self._executor, self._call_fields, self._tenant, meters))
 
     def budget(self, name: str, /, **amounts: Allowance | tuple[Allowance, ...]) -> Budget:
-        """Budgets that are held together: ``hk.budget("llm", tokens=Allowance(1_000_000, per="day"))``. A budget
-        may have several allowances, with different windows."""
+        """Hold several budgets together: ``hk.budget("llm", tokens=Allowance(1_000_000, per="day"))``. A budget may have several
+        allowances, with different windows."""
         meters = meters_of("budgets", name, amounts)
         return Budget(BudgetSet(self._executor, self._call_fields, self._tenant, meters))
 
@@ -73,10 +73,10 @@ class Kernel(Holds):
         every: Ttl | None = None,
         closed: Closed = (),
     ) -> Calendar:
-        """Rooms by nights: ``hk.calendar("inn", {"double": 10, "suite": 2}, zone="Europe/Lisbon")``; with
-        ``every="30m"``, by times of day. A night is over when its date ends in the zone."""
+        """Hold rooms by nights: ``hk.calendar("inn", {"double": 10, "suite": 2}, zone="Europe/Lisbon")``; with ``every="30m"``, by times
+        of day. A night is over when its date ends in the zone."""
         return Calendar(self._executor, self._call_fields, self._tenant, grid_of(name, rooms, zone, every, closed))
 
     def resource(self, resource: Resource[Key, Window]) -> ResourceKernel[Key, Window]:
-        """The kernel of one resource, whose capacity the application answers."""
+        """Return the kernel of one resource, whose capacity the application answers."""
         return ResourceKernel(self, self._executor, self._placing, self._call_fields, resource)

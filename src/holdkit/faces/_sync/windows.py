@@ -47,7 +47,7 @@ class Windows:
         return self.meters[0].prefix.partition("/")[2]
 
     def usage(self, client: str) -> list[Usage]:
-        """What a client has used of each current window; a window that was not used yet is shown as it would begin."""
+        """Return what a client has used of each current window; a window that was not used yet is shown as it would begin."""
         now = self.executor.clock()
         windows = [meter.period.window(now) for meter in self.meters]
         ids = [meter.pool(client, window) for meter, window in zip(self.meters, windows, strict=True)]
@@ -83,13 +83,13 @@ class Windows:
         raise AssertionError("the last try returns or raises")
 
     def legs(self, client: str, amounts: dict[str, int]) -> Legs:
-        """The amounts as legs on the current windows, to be combined with others. The operation id stands for the
-        amounts asked for."""
+        """Return the amounts as legs on the current windows, to be combined with others. The operation id stands for the amounts asked
+        for."""
         slot = self.executor.clock()
         return Legs(meter.leg(client, amount, slot) for meter, amount in self._asked(amounts))
 
     def _asked(self, amounts: dict[str, int]) -> list[tuple[Meter, int]]:
-        """The amount for each window: the same for all windows of one budget."""
+        """Return each window with its amount; all windows of a budget have the budget's amount."""
         return [(meter, amounts[meter.budget]) for meter in self.meters if meter.budget in amounts]
 
     def _add_retry_advice(
@@ -105,7 +105,7 @@ class Windows:
         refused.budgets = tuple(sorted(budgets - {""}))
 
     def resize_window(self, meter: Meter, client: str, total: int, call: Call) -> Pool:
-        """Another total for the current window; tried again if that window was over when it was decided."""
+        """Give the current window another total; try again if that window was over when it was decided."""
         whole(total, "total", 0, MAX_QUANTITY)
         original = ResizePool(id=meter.pools(client), total=total, **self.call_fields(call))
         command, slot = original, self.executor.clock()
@@ -152,9 +152,9 @@ class Rate:
         return hold_of(self._windows.take(command, client, {"": quantity}, call.get("tx")), None)
 
     def remaining(self, client: str) -> int:
-        """How many the client could take now."""
+        """Return how many the client could take now."""
         return min([usage.available for usage in self.usage(client)])
 
     def usage(self, client: str) -> list[Usage]:
-        """What the client has used of each current window, in the order of the allowances."""
+        """Return what the client has used of each current window, in the order of the allowances."""
         return self._windows.usage(client_of(client))
