@@ -209,7 +209,7 @@ export interface Disk {
 /** What a done answer survives, as the store is set. */
 export interface Durability {
   level: "asynchronous_standby" | "local" | "process" | "synchronous" | "unsafe";
-  /** The same as a sentence. */
+  /** `level` as a sentence. */
   says: string;
   /** What to set, where that would make it better. */
   advice: string;
@@ -663,7 +663,7 @@ export interface Live {
 /** Seconds from lock to commit, of the transactions in which this process has locked and committed: meanwhile no other transaction can change the same pools. A call in your own transaction (`tx=`) is not among them, because only you know when that ends; nor is a guarded batch on PostgreSQL, which locks and commits in one round trip, so that only the server could tell. */
 export interface LockTimes {
   bounds: number[];
-  /** Transactions that took so long at most, and longer than the bound before; the last number counts all the others. */
+  /** Transactions by bucket: longer than the bound before, at most this bound; the last number counts all the others. */
   counts: number[];
   /** The sum over all of them. */
   seconds: number;

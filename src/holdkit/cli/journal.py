@@ -213,7 +213,7 @@ def entry_line(entry: JournalEntry) -> str:
         parts.append(f"{refused.command}{asked}: {refused.reason}")
     parts += [f"{name}={value}" for name in ("tenant", "actor", "op", "reason") if (value := getattr(entry, name))]
     if entry.client_id and entry.actor != f"api_client:{entry.client_id}":
-        parts.append(f"key={entry.client_id}")  # whoever it names as actor
+        parts.append(f"key={entry.client_id}")  # shown besides the actor, who may be another
     if entry.forced:
         parts.append("forced")
     if entry.archived_to is not None:

@@ -100,7 +100,7 @@ async def _until_stopped(serving: Coroutine[Any, Any, None]) -> signal.Signals |
         task.result()
         return None
     task.cancel()
-    await asyncio.sleep(0)  # the calls that are in work are told; the thread that reads stdin stays
+    await asyncio.sleep(0)  # cancels the calls in work; the thread that reads stdin stays
     return signalled.result()
 
 

@@ -103,7 +103,7 @@ def acquire(stack: ExitStack, lease: Lease) -> None:
         except BaseException as error:  # noqa: BLE001 - raised below, on the main thread
             failures.append(error)
         finally:
-            signal.pthread_kill(main, signal.SIGCHLD)  # no command runs yet, so that nobody else sends it
+            signal.pthread_kill(main, signal.SIGCHLD)  # no command runs yet, so no other process sends it
 
     thread = threading.Thread(target=enter, name="holdkit-acquire")
     thread.start()

@@ -50,7 +50,7 @@ HINTS: Final = (
     (r"run `(holdkit [^`]+)`", r"run \1"),
     (r"pip install 'holdkit\[postgres\]'", "pip install 'holdkit[cli,postgres]'"),
 )
-"""What Python callers are told to do, and what it is on the command line."""
+"""Advice for Python callers, and what to type on the command line instead."""
 
 
 def worded(error: HoldkitError, command: click.Command, arguments: Sequence[str]) -> str:

@@ -56,7 +56,7 @@ Texts: TypeAlias = Mapping[int, str]
 
 
 class Whose(Struct, frozen=True, gc=False):
-    """Of an entry's text: whose it is, and what it is about."""
+    """What an erasure reads of an entry's text: its tenant and its subject."""
 
     subject: str
     tenant: str = ""

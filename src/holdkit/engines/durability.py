@@ -35,7 +35,7 @@ class Durability(Struct, frozen=True):
 
     level: Survives
     says: str
-    """The same as a sentence."""
+    """`level` as a sentence."""
     advice: str = ""
     """What to set, where that would make it better."""
     standbys: tuple[Standby, ...] = ()

@@ -102,7 +102,7 @@ class EraseJob:
         if selector.by != "account":
             self._erase_named()
         erase_records(self._find, erasure, self._write)
-        if erasure.gone():  # killed behind the next step, nobody finds their holds by the keys any more
+        if erasure.gone():  # a run that was killed behind the next step could not find their holds by the keys
             self._erase_operations()
         for pool in sorted(erasure.gone()):
             RenameClaim(self._store, erasure, self._find, self._write, pool, dry_run=self._dry_run).run()

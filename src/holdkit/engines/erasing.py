@@ -26,7 +26,7 @@ T = TypeVar("T")
 SPAN: Final = 10_000
 """Entries that one statement searches."""
 MANY: Final = 20
-"""More claims than these are searched for by what the ids of all claims begin with."""
+"""Above this number of claims, search for the beginning that all claims' ids share."""
 PAGE: Final = 500
 """Holds that are read at a time."""
 
@@ -101,7 +101,7 @@ class Rewrites(Struct):
 
 
 class Rows(Protocol):
-    """An open transaction: what can be read in it, and what is written at its end. No other erasure has one open."""
+    """An open transaction: reads in it, and what is written at its end. No other erasure has one open."""
 
     def lock(self, tenant: str, pools: Sequence[str], holds: Sequence[str]) -> None:
         """Lock these pools, these holds with all of their pools, and the pools of their claims; call it before any other method. Until

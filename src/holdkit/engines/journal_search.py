@@ -21,7 +21,7 @@ def written(pool: str) -> str:
 
 
 class Texts(NamedTuple):
-    """What the text of an entry contains that fits a search; empty: anything. Texts that contain it need not fit."""
+    """The texts that an entry contains if it fits a search; empty: any entry. An entry that contains them need not fit."""
 
     action: str
     actor: str
@@ -37,7 +37,7 @@ class Texts(NamedTuple):
 
 
 LookBetween: TypeAlias = Callable[[int, int, int, int], Page[JournalRow]]
-"""Of a lane, behind a number, up to a number: entries that may fit, a page of at most so many, in the order of the search."""
+"""Read entries that may fit from a lane, behind a number, up to a number: at most a limit, in the order of the search."""
 
 
 class _Lane(NamedTuple):

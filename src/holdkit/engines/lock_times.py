@@ -19,7 +19,7 @@ class LockTimes(Struct, frozen=True):
 
     bounds: tuple[float, ...] = BOUNDS
     counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
-    """Transactions that took so long at most, and longer than the bound before; the last number counts all the others."""
+    """Transactions by bucket: longer than the bound before, at most this bound; the last number counts all the others."""
     seconds: float = 0.0
     """The sum over all of them."""
 
@@ -42,7 +42,7 @@ class LockTimes(Struct, frozen=True):
 
 
 class LockTimer:
-    """Counts them. Safe to share between threads."""
+    """Count lock times. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -54,8 +54,8 @@ class Applied(Struct, frozen=True, gc=False):
     proves nothing; always so with several lanes."""
     wrote: bool
     skipped_locked: Mapping[int, str] = {}
-    """Groups, by index, of which nothing was done because a lock was missing, each with a text that names what it waits
-    for: those of the same text can wait together. Their outcomes are an empty list."""
+    """Groups, by index, that were not applied because a lock was missing, each with a text that names what it waits for:
+    groups with equal texts can wait together. Their outcomes are an empty list."""
     failed: Mapping[int, HoldkitError] = {}
     """Groups, by index, that were in a transaction of their own, which failed, each with its error. The others are done."""
     put_off: frozenset[int] = frozenset()
@@ -63,11 +63,11 @@ class Applied(Struct, frozen=True, gc=False):
     unfed: Sequence[Key] = ()
     """Pools with units left to offer: send a `FeedLine` for each, at once or when the caller's own transaction has ended."""
     served: Sequence[StoredHold] = ()
-    """Holds that waited in line, and wait no longer: whoever is blocked for them is to be woken."""
+    """Holds that waited in line, and wait no longer: wake the callers that are blocked for them."""
     still_open: Callable[[], bool] | None = None
     """In a caller's transaction, where a plain call of the same caller would wait for it for ever: whether it is open."""
     positions: Sequence[Sequence[Position | None]] = ()
-    """Beside each outcome: its place in the journal, None if it wrote nothing. Empty: numbers are given with the caller's commit."""
+    """For each outcome its place in the journal, None if it wrote nothing. Empty if the caller's commit gives the numbers."""
 
 
 class Engine(Protocol):

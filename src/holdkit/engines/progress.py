@@ -1,4 +1,4 @@
-"""The progress of a long job: who asked for it can watch it, and end it."""
+"""The progress of a long job: its caller can watch it, and end it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OFTEN: Final = 1_000
 
 
 class Meter:
-    """Counts the steps of a long job, and reports them now and then."""
+    """Count the steps of a long job, and report them now and then."""
 
     def __init__(self, tell: Progress | None, total: int) -> None:
         self._tell, self._total, self._done = tell, total, 0

@@ -31,8 +31,7 @@ _MAX_PART: Final = 128
 
 
 class Allowance(Struct, frozen=True, repr_omit_defaults=True):
-    """So much per window, for each client: ``Allowance(100, per="minute")``, ``Allowance(plan_of, per="day",
-    zone="Asia/Tokyo")``.
+    """A limit per window for each client: ``Allowance(100, per="minute")``, ``Allowance(plan_of, per="day", zone="Asia/Tokyo")``.
 
     `total` is a number, or a function of the client; `per` is a length ("second", "minute", "hour", "90s", a
     timedelta) or a unit of the calendar in `zone` ("day", "week", "month", "year"; UTC by default).

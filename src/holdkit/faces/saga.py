@@ -75,7 +75,7 @@ class Saga:
 
 
 class SagaOptions(Struct, frozen=True):
-    """What a registered saga has set, checked."""
+    """The checked settings of a registered saga."""
 
     saga: Any
     name: str

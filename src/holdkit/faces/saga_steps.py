@@ -86,7 +86,7 @@ _NEXT: Final[dict[tuple[Phase, State | None], Step]] = {
     (Phase.FINALIZING, State.RELEASED): Step.PARK,  # by force
     (Phase.FINALIZING, State.EXPIRED): Step.PARK,  # it has no deadline: something else changed it
     (Phase.FINALIZING, None): Step.PARK,
-    (Phase.RESERVING, State.WAITING): Step.PARK,  # no saga joins a line: somebody else has used its id
+    (Phase.RESERVING, State.WAITING): Step.PARK,  # no saga joins a line: another caller has used its id
     (Phase.FINALIZING, State.WAITING): Step.PARK,
 }
 

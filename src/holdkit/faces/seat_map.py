@@ -82,7 +82,7 @@ def row_of(seat: Seat) -> Row:
 
 
 class SeatMap:
-    """The seats of one section as they are stored: made of the head's record and, unless only that is needed, of the chunks."""
+    """The seats of one section as they are stored: made of the head's record and, if they are needed, of the chunks."""
 
     def __init__(self, section: str, record: Record | None, chunks: Sequence[Record] = ()) -> None:
         self.section = section
@@ -166,7 +166,7 @@ def _fill(chunks: list[tuple[Row, ...]], fresh: Sequence[Row]) -> None:
 
 
 class LayoutCache:
-    """Layouts by tenant and section, each with the stamp that it was made of; those that were not used for longest go first."""
+    """Layouts by tenant and section, each with the stamp that it was made of. Evicts the least recently used."""
 
     def __init__(self) -> None:
         self._lock = Lock()

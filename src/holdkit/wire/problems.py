@@ -277,7 +277,7 @@ def facts(refused: errors.Refused) -> dict[str, Any]:
 
 
 _NOT_COPIED: Final = ("subject", "holders")
-"""The first is added separately. The holds of others are nobody's business who reads the answer."""
+"""The first is added separately. The second is left out: a caller must not see the holds of others."""
 _NAMED_BY_FACE: Final = (*_NOT_COPIED, "shortfalls", "requested", "available", "total")
 """Of a key or items, whose document says what is taken in other fields."""
 

@@ -197,10 +197,10 @@ def _problem(answer: httpx.Response) -> HoldkitError:
         return EngineError(f"this is not a Holdkit server: it answered {answer.status_code}")
     try:
         problem = read_problem(answer.content)
-    except msgspec.ValidationError:  # JSON of somebody else: nobody knows how far the request got
+    except msgspec.ValidationError:  # JSON of another server: the request may have been applied
         return OutcomeUnknown(f"the server answered {answer.status_code}")
     except msgspec.DecodeError:
-        if answer.status_code in (502, 503, 504):  # a proxy's own text: nobody knows how far the request got
+        if answer.status_code in (502, 503, 504):  # a proxy's own text: the request may have been applied
             return OutcomeUnknown(f"the server answered {answer.status_code}")
         return EngineError(f"this is not a Holdkit server: it answered {answer.status_code}")
     return error_from(problem, answer.status_code)

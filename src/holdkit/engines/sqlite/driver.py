@@ -117,7 +117,7 @@ class Driver:
         finally:
             with suppress(
                 sqlite3.ProgrammingError
-            ):  # whoever ended the read in the middle may have closed the connection
+            ):  # a caller that ended the read early may have closed the connection
                 cursor.close()
 
     def tell(self, sql: str) -> list[Row]:

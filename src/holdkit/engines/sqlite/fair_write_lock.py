@@ -183,7 +183,7 @@ class FairWriteLock:
         try:
             byte = FIRST + int.from_bytes(os.pread(line, FIRST, 0))
             while _held_by_others(line, byte, 1) is not None:
-                byte += 1  # somebody has changed what is at the head
+                byte += 1  # another process has changed the number at the head
             _lock_byte(line, byte, fcntl.F_WRLCK)
             os.pwrite(line, (byte - FIRST + 1).to_bytes(FIRST), 0)
         finally:

@@ -26,7 +26,7 @@ from struct import unpack_from
 from typing import Final
 
 POLL: Final = 0.02
-"""Seconds between two looks at the files, where nobody reports their changes."""
+"""Seconds between two looks at the files, where the system does not report their changes."""
 CHECK: Final = 1.0
 """Seconds between two checks whether to stop."""
 _MODIFIED: Final = 0x2
@@ -43,7 +43,7 @@ class FileWatch:
         self._watched: dict[Path, tuple[Callable[[], None], bytes]] = {}
         """What to call, and the file as it was when last seen."""
         self._reported: dict[int, Callable[[], None]] = {}
-        """The same by the system's number of the watch."""
+        """What to call, by the system's number of the watch."""
         self._stopped = threading.Event()
         self._inotify: _Inotify | None = None
         self._polling = False
@@ -105,7 +105,7 @@ class FileChannels:
     def listen_on(self, channel: str, wake: Callable[[], None]) -> None:
         """Call `wake` after each notification, and once when we begin to listen."""
         file = self._folder / channel
-        with suppress(OSError):  # no room, or a read-only folder: whoever waits looks by itself
+        with suppress(OSError):  # no room, or a read-only folder: waiters look by themselves
             self._folder.mkdir(mode=0o700, exist_ok=True)
             file.touch(mode=0o600)
             if self._watch.add(file, wake):

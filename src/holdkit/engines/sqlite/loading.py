@@ -246,7 +246,7 @@ def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: b
             (kept_from,) = row[BESIDE_HOLD]
             leaving.append((kept_from + span, hold_of(row)))
     holds = [hold for _, hold in sorted(leaving, key=lambda each: (each[0], each[1].id, each[1].tenant))]
-    # for room, as many as there must be: those that the batch names are left out yet
+    # when room is needed, no bound on legs: the holds that the batch names are left out later
     max_legs = MAX_SLOT if pressed else limits.max_due
     listed, more = portion(((hold.key, len(hold.pools)) for hold in holds), limit, max_legs)
     rows.add_holds(holds[: len(listed)])

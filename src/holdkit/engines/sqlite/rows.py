@@ -57,7 +57,7 @@ pool_of: Final[Callable[[Row], Pool]] = compiled(
 BESIDE_POOL: Final = slice(len(_POOL) + 1, None)
 """What a statement asks for beside `{pool}`."""
 BESIDE_HOLD: Final = slice(len(HOLD), None)
-"""The same beside `{hold}`."""
+"""What a statement asks for beside `{hold}`."""
 
 _WHOLE: Final = frozenset({"account", "number", "above", "held_at", "fence"})
 """What most holds do not have, or do not change. (Binding a None costs sqlite3 six times a text.)"""

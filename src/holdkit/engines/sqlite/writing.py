@@ -203,7 +203,7 @@ _PLAIN: Final = ("deadline", "state", "version")
 _is_more_than_plain: Final = says_more(StoredHold, _PLAIN)
 """Whether a hold that is held has anything that `insert_plain_holds` leaves out."""
 _is_more_than_held: Final = says_more(StoredHold, (*_PLAIN, "closes", "actor", "correlation_id", "metadata", "entity"))
-"""The same of `insert_holds`."""
+"""Whether a hold that is held has anything that `insert_holds` leaves out."""
 
 
 def _add_new_hold(rows: BatchRows, hold: StoredHold, texts: dict[int, str]) -> None:

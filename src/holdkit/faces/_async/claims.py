@@ -44,7 +44,7 @@ SHORTEST: Final = SECOND
 
 @one_call
 class AsyncClaims(AsyncClaimReads):
-    """The keys of one tenant: takes and frees them."""
+    """Take and free the keys of one tenant."""
 
     async def hold(
         self,

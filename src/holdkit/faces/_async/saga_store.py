@@ -52,7 +52,7 @@ HISTORY_READS = 20
 
 
 class AsyncSagaReads:
-    """Reads the sagas of one tenant; writes nothing."""
+    """Read the sagas of one tenant; write nothing."""
 
     def __init__(self, executor: AsyncExecutor, tenant: str) -> None:
         self._executor, self._tenant = executor, tenant

@@ -45,7 +45,7 @@ SHORTEST: Final = SECOND
 
 @one_call
 class Claims(ClaimReads):
-    """The keys of one tenant: takes and frees them."""
+    """Take and free the keys of one tenant."""
 
     def hold(
         self,

@@ -53,7 +53,7 @@ HISTORY_READS = 20
 
 
 class SagaReads:
-    """Reads the sagas of one tenant; writes nothing."""
+    """Read the sagas of one tenant; write nothing."""
 
     def __init__(self, executor: Executor, tenant: str) -> None:
         self._executor, self._tenant = executor, tenant

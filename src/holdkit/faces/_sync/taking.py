@@ -1,5 +1,5 @@
 # Generated from ../_async/taking.py by tools/gen_sync.py: do not edit.
-"""Takes items and explains refusals in terms of items. For items by their ids, and for the best seats of a section."""
+"""Take items, by their ids or as the best seats of a section, and explain refusals in terms of items."""
 
 from __future__ import annotations
 
