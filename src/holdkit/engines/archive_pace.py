@@ -33,7 +33,7 @@ FEWEST: Final = 64
 
 
 class Pace:
-    """Of one run. `entries` is how many the next transaction takes."""
+    """The pace of one run. `entries` is how many the next transaction takes."""
 
     def __init__(
         self,

@@ -22,8 +22,8 @@ WHOLE: Final = 50
 
 
 def erase_records(find: Search, erasure: Erasure, write: Write) -> None:
-    """Replace what records tell of the person. Those that are concerned as a whole go as a whole: what they said before they named the
-    person too."""
+    """Replace what records tell of the person. Replace all of a record that is about the person as a whole, also what it said before it
+    named the person."""
     whole: dict[str, None] = {}
     for found in _telling(find, erasure, whole):
         for part in parts(found, ENTRIES):

@@ -36,7 +36,7 @@ class Erasing(Protocol):
 
     @property
     def secret(self) -> bytes:
-        """Of this database, and outside of its journal: for keyed names (`holdkit.core.keyed`)."""
+        """The key for keyed names (`holdkit.core.keyed`): stored in this database, outside of its journal."""
         ...
 
     def erase(
@@ -202,7 +202,7 @@ class Search:
                 self.report()
 
     def report(self) -> None:
-        """Tell the caller; who may cancel by raising."""
+        """Report progress to the caller, who may cancel by raising."""
         if self._progress is not None:
             self._progress(min(self._done, self._total), self._total)
 

@@ -257,7 +257,7 @@ class Channels(Protocol):
         ...
 
     def notify(self, channels: Iterable[str]) -> None:
-        """Wake those who listen on these channels, in any process. Never raises, and does not wait for them."""
+        """Wake the listeners on these channels, in any process. Never raises, and does not wait for them."""
         ...
 
 

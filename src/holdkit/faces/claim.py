@@ -160,7 +160,7 @@ class FreedClaim(NamedTuple):
 
 
 def claim_of(hold: Hold, key: str) -> Claim:
-    """Return the claim whose only hold this is, as the answer left it; who has the key by now does not matter."""
+    """Return the claim whose only hold this is, as the answer left it; the present holder does not matter."""
     row = hold.raw
     return Claim(
         Pool(row.tenant, row.legs[0].pool, 1, fence=row.fence, label=key, holder=row.id, entity=row.entity), row

@@ -254,7 +254,7 @@ def refusal_problem(refused: errors.Refused) -> Problem:
 
 
 def detail_of(refused: errors.Refused) -> str:
-    """Return the message of a refusal for who calls HTTP."""
+    """Return the message of a refusal for an HTTP caller."""
     return in_words_of("http", refused.reason, plain(refused).removeprefix(f"{refused.reason}: "))
 
 

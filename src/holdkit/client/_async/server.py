@@ -48,7 +48,8 @@ class AsyncRemoteServer(AsyncRemoteCalls):
         return await self._pages("list_budgets", limit=limit, after=after)
 
     async def pool_histories(self, pools: Iterable[str], *, window: Ttl = "1h") -> PoolHistories:
-        """Use, grants and refusals of up to 100 pools over time, as the server has counted them. None stands for a time without data."""
+        """Return use, grants and refusals of up to 100 pools over time, as the server has counted them. None stands for a time without
+        data."""
         return await self._do("pool_histories", pools=list(pools), window=_window(window))
 
     async def server_history(self, *, window: Ttl = "1h") -> ServerHistory:

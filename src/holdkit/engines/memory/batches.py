@@ -236,7 +236,7 @@ class Batches:
         return [view]
 
     def _prune(self, slot: Slot) -> None:
-        """Remove a few rows that are gone for every reader already."""
+        """Remove a few rows that every reader already sees as gone."""
         tables, limits = self._tables, self.limits
         tables.operations.forget(slot, PRUNED)
         count = min(PRUNED, tables.ended_until(retired_until(limits, slot)))

@@ -112,8 +112,8 @@ class FairWriteLock:
             self._changed.wait(left)
 
     def release(self) -> None:
-        """Let the next process write, and tell those that watch the side file that something may have been written. Never fails: what
-        was done under the lock is done."""
+        """Let the next process write, and notify processes that watch the side file. Never fails: what was done under the lock is
+        done."""
         with suppress(OSError, ValueError):  # ValueError: in a forked child, whose copies are closed
             fcntl.flock(self._main, fcntl.LOCK_UN)
             os.pwrite(self._main, time.time_ns().to_bytes(8), 0)

@@ -82,7 +82,7 @@ def apply_script(
 ) -> Script[ScriptResult | RunAgain]:
     """Apply the groups in order. If another process has changed the limits, this run only adopts them.
 
-    `may_offer`: whether units are offered to those who wait; not in a caller's transaction, for an offer could end before its commit.
+    `may_offer`: whether to offer units to waiting holds; not in a caller's transaction, because an offer could end before its commit.
     `write_always`: write something in any case, so that this commit overwrites in the WAL what a failed commit has left there."""
     slot, limits = clock(), stored.in_force
     names = stored.names(limits) if limits.version else None  # an erasure of a name changes the limits

@@ -84,7 +84,7 @@ class Writer:
     def run(
         self, make: Callable[[bool], Script[W | RunAgain]], *, until: float | None = None, checkpoint: bool = True
     ) -> W:
-        """Run the script in a transaction, again as often as it says that something must go first. `until` is the deadline of a batch;
+        """Run the script in a transaction, and again each time it says that something must go first. `until` is the deadline of a batch;
         None: that of this thread. Without `checkpoint` the caller calls `tidy` afterwards."""
         self._acquire(until)
         try:

@@ -114,7 +114,7 @@ class Claims(ClaimReads):
             raise self._not_confirmed(pool_id, tx, replayed=refusal.replayed) from None
 
     def _blocking_rows(self, name: str, refusal: InsufficientCapacity, tx: Any) -> tuple[Pool, StoredHold | None]:
-        """Return the life of the key that a refusal, perhaps a recorded one, was about. Who has the key by now does not matter."""
+        """Return the life of the key that a refusal, perhaps a recorded one, was about. The present holder does not matter."""
         (short,) = refusal.shortfalls
         assert short.holder is not None, "a refusal of a labelled pool names its holder"
         row = self._executor.read(FindHold((self._tenant, short.holder)), tx, durable=True)
