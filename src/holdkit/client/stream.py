@@ -110,7 +110,7 @@ class StreamHandle:
         self._socket: Any = None
 
     def attach(self, answer: httpx.Response) -> None:
-        """Note that the stream has begun."""
+        """Keep the socket of the stream that has begun, so that `close` can end it; end it now if it was closed meanwhile."""
         stream = answer.extensions.get("network_stream")
         self._socket = None if stream is None else stream.get_extra_info("socket")
         if self.closed:
@@ -137,7 +137,7 @@ class NewFile:
         self._out.write(part)
 
     def finish(self) -> None:
-        """Note that the stream is complete."""
+        """Give the complete file its name."""
         self._out.close()
         self._unfinished.rename(self._path)
 

@@ -146,7 +146,7 @@ class EraseJob:
         return self._whole(rows, rows.holds(self._tenant, holds), rows.entries_about(self._tenant, holds))
 
     def _whole(self, rows: Rows, stored: Sequence[StoredHold], journal: Sequence[JournalRow]) -> Rewrites:
-        """Rewrite these holds with all of their entries."""
+        """Return the rewrites of these holds, with all of their entries."""
         erasure = self.erasure
         entries = [(row, decode_entry(row.text)) for row in journal]
         births = [*stored, *(entry.hold for _, entry in entries if entry.hold is not None)]
@@ -162,7 +162,7 @@ class EraseJob:
         return Rewrites(rewritten, changed, self._last_changed(rows, [entry for _, entry in entries]))
 
     def _last_changed(self, rows: Rows, entries: Iterable[Entry]) -> list[Pool]:
-        """Rewrite the rows of those pools that one of these entries was the last to change, where erasure changes them."""
+        """Return the erased rows of those pools that one of these entries was the last to change."""
         erasure = self.erasure
         states = {effect.pool.id: effect.pool for entry in entries for effect in entry.effects}
         wanted = [id for id, pool in states.items() if erasure.pool(pool) != pool]
@@ -233,7 +233,8 @@ class EraseJob:
         return done[-1]
 
     def _rewritten_at(self, rows: Rows, found: Sequence[JournalRow]) -> Rewrites:
-        """Rewrite these entries, except those about a hold, which is rewritten as a whole."""
+        """Return the rewrites of these entries, and of the pools that one of them was the last to change. The entries of a hold that is
+        rewritten as a whole are not among them."""
         journal = [(row, decode_entry(row.text)) for row in rows.entries_at(found)]
         entries = [(row, after) for row, entry in journal if (after := self.erasure.entry(entry)) is not entry]
         return Rewrites(entries, pools=self._last_changed(rows, [entry for _, entry in journal]))
@@ -284,8 +285,8 @@ class EraseJob:
     def _rewritten_account(
         self, rows: Rows, pools: Iterable[str], reached: dict[int, int], done: list[bool]
     ) -> Rewrites:
-        """Rewrite everything of one account, or nothing if it has come to use a pool that is not locked. Appends to `done` whether it
-        rewrote."""
+        """Return the rewrites of everything of one account; none if it has come to use a pool or hold that is not locked. Appends to
+        `done` whether they are complete."""
         erasure, tenant = self.erasure, self._tenant
         known = {*erasure.holds, *self._beside}
         rows.lock(tenant, sorted(pools), sorted(known))

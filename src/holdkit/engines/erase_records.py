@@ -52,7 +52,8 @@ def _telling(find: Search, erasure: Erasure, whole: dict[str, None]) -> Iterator
 
 
 def rewritten_records(rows: Rows, erasure: Erasure, found: Sequence[JournalRow]) -> Rewrites:
-    """Rewrite these entries, and those stored records that one of them wrote last: a record and its entry are replaced together."""
+    """Return the rewrites of these entries, and of those stored records that one of them wrote last: a record and its entry are replaced
+    together."""
     journal = [(row, decode_entry(row.text)) for row in found]
     wrote = {entry.record.key: entry.record for _, entry in journal if entry.record is not None}
     known = sorted({each for key in wrote for each in keys_to_know(key)})

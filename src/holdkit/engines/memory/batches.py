@@ -87,7 +87,7 @@ class Batches:
 
     @contextmanager
     def _exclusive(self, until: float) -> Iterator[None]:
-        """Enter one batch at a time; raise `Overloaded` if another thread takes too long, as application code in `lend` may."""
+        """Admit one batch at a time; raise `Overloaded` if another thread takes too long, as application code in `lend` may."""
         seconds = seconds_left(until, self.limits.lock_timeout / SECOND)
         if not self._writing.acquire(timeout=min(seconds, TIMEOUT_MAX)):
             raise Overloaded(f"another thread kept its turn for {seconds:.3g} s", retry_after=1.0)

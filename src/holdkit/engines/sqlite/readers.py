@@ -29,7 +29,7 @@ class Readers:
         activity.add(self)
 
     def separate(self) -> Readers:
-        """Open connections of the same file that the others do not use; the caller closes them."""
+        """Return readers of the same file with connections of their own; the caller closes them."""
         return Readers(self._path, self._seconds, self._activity)
 
     @contextmanager
