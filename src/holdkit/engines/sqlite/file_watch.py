@@ -139,7 +139,7 @@ class _Inotify:
 
     @classmethod
     def open(cls) -> _Inotify | None:
-        """Open the system's watches, or return None where there are none or this user has as many as it may."""
+        """Open the system's watches, or return None where there are none or this user's limit is reached."""
         if not sys.platform.startswith("linux"):
             return None
         try:
