@@ -44,7 +44,7 @@ STATE: Final = "holdkit.request"
 
 
 class RequestState:
-    """What one request has: its id, and the kernel once somebody has asked for it."""
+    """Carry the id of one request and, after its first use, its kernel."""
 
     __slots__ = ("holdkit", "id", "identified", "kernel", "opened")
 

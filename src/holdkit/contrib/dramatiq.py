@@ -66,7 +66,7 @@ def _actor(broker: dramatiq.Broker, name: str, work: Callable[[], Any]) -> Any:
 
 
 class _Lifecycle(Middleware):  # the names of parameters are Dramatiq's
-    """Knows which message is being processed, stops retries of what is final, and closes the kernels with the worker."""
+    """Note which message is processed, stop retries of final errors, and close the kernels with the worker."""
 
     def __init__(self, holds: Holds) -> None:
         self._holds = holds

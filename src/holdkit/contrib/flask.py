@@ -31,7 +31,7 @@ STATE: Final = "holdkit.request"
 
 
 class RequestState:
-    """What one request has: its id, the context that was there before it, and its kernel once somebody has asked for it."""
+    """Carry the id of one request, the context before it and, after its first use, its kernel."""
 
     def __init__(self, id: str, before: Context) -> None:
         self.id, self.before = id, before

@@ -8,8 +8,8 @@ returns it. In a forked child, whatever the parent had is put aside, never close
 is made anew there, for a thread of the parent may have held it when it forked. An opening that fails leaves nothing behind, and the
 next call tries again.
 
-An async kernel belongs to one event loop. The first task of a loop that asks opens it; tasks that ask meanwhile wait for the same
-opening, which goes on if the one that began it is cancelled.
+An async kernel belongs to one event loop. The first task of a loop that asks opens it; tasks that ask meanwhile wait for that
+opening. Cancelling the first task does not cancel the opening.
 """
 
 from __future__ import annotations

@@ -40,10 +40,10 @@ def request_id_of(header: GetHeader) -> str:
 
 
 def operation_id_of(header: GetHeader) -> str | None:
-    """The operation id of a request that carries an `Idempotency-Key`: the key, together with the actor of the context.
+    """Return the operation id of a request that carries an `Idempotency-Key`: the key, together with the actor of the context.
 
-    A recorded answer has the hold's token, so it is for the actor who asked. Somebody else who sends the same key gets an
-    operation of their own.
+    A recorded answer has the hold's token, so it is for the actor who asked. Another actor who sends the same key gets an
+    operation of its own.
     """
     key = retry_key(_bytes(header("idempotency-key")))
     if key is None:
@@ -70,7 +70,7 @@ class ProblemParts(NamedTuple):
 
 
 def answer_to(error: Exception, request_id: str, kernel: AsyncKernel | Kernel | None) -> ProblemParts:
-    """The answer that Holdkit's own server would give to this error. What is nobody's fault outside is logged."""
+    """Return the answer that Holdkit's own server gives to this error. Log errors that the caller did not cause."""
     problem = problem_of(error)
     if problem.status == 500:
         log.error(

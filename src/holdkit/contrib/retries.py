@@ -13,9 +13,9 @@ SOON = 1.0
 
 
 def seconds_until_retry(error: BaseException, *, taken: float = 30.0) -> float | None:
-    """After how many seconds a task that raised this error may be run again; None if that would not help.
+    """Return after how many seconds a task that raised this error may be run again; None if that would not help.
 
-    `taken` is for what is refused for now and does not say how long: a slot that somebody else has.
+    `taken` is used where the refusal does not say when to retry: another task has the slot.
     """
     if isinstance(error, errors.Overloaded):
         return spread(error.retry_after)
@@ -30,7 +30,7 @@ def seconds_until_retry(error: BaseException, *, taken: float = 30.0) -> float |
 
 
 def spread(seconds: float) -> float:
-    """Not earlier, and not all of them at once: whoever was turned away together would come back together."""
+    """Add up to half of the delay at random, so that callers who were refused together do not retry together."""
     return seconds * random.uniform(1.0, 1.5)
 
 

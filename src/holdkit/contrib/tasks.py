@@ -261,7 +261,7 @@ class Holds:
         return expired
 
     def recover(self) -> dict[str, int]:
-        """Drive the sagas that nobody drives, up to 1,000 of them; returns how many ended how. The next run does the rest."""
+        """Drive up to 1,000 abandoned sagas and return how many ended in each way. The next run drives the others."""
         try:
             return _counted(self.kernel.sagas.recover(MAX_SAGAS))
         except errors.HoldkitError as failed:
@@ -269,7 +269,7 @@ class Holds:
             return {}
 
     async def recover_async(self) -> dict[str, int]:
-        """The same on an event loop: for sagas whose methods are coroutine functions."""
+        """Drive abandoned sagas on an event loop, as `recover` does: for sagas whose methods are coroutine functions."""
         try:
             return _counted(await (await self.async_kernel()).sagas.recover(MAX_SAGAS))
         except errors.HoldkitError as failed:

@@ -45,7 +45,7 @@ def bounds_of(settings: Settings, files: int | None = None) -> Bounds:
 
 
 def raise_file_limit(settings: Settings) -> None:
-    """Raise this process's limit of open files as far as its connections need it and the hard limit allows."""
+    """Raise this process's limit of open files to what its connections need, at most to the hard limit."""
     wanted = (settings.connections.max or MOST_CONNECTIONS) + RESERVED_FILES + (settings.pool_size or 0)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:

@@ -44,7 +44,7 @@ async def read_body(request: Request) -> int:
 
 
 async def _gather(request: Request, message: Message, max_body: int) -> bytes:
-    """The body, from the messages that it comes in, of which this is the first."""
+    """Receive the messages after this first one and join their parts to the body."""
     parts: list[bytes] = []
     size = 0
     while True:
@@ -175,8 +175,8 @@ _named: Final = re.compile(r"field `(.*)`")
 
 
 def _invalid_field(error: msgspec.ValidationError, prefix: str = "") -> Problem:
-    """The problem for a validation error. msgspec reports what it expected and where, and of what was sent only the name of an
-    unknown field."""
+    """Return the problem for a validation error. msgspec reports what it expected and where; of the client's input it repeats only
+    the name of an unknown field."""
     text = str(error)
     where = _at.search(text)
     path = where[1] if where else ""

@@ -1,11 +1,11 @@
-"""Fairness between tenants: shares of what many have in common, and turns of costly requests.
+"""Fairness between tenants: shares of common units, and turns of costly requests.
 
 Theory of operation
 -------------------
 
 *Shares.* There are `total` units: streams, or bytes of answers. A tenant may take more while it has, with what it asks for, at most as much
 as is still free; an API key, at most half of that. So a key alone gets a third of the units and a tenant alone half of them; a
-tenant that comes later gets half of what the others have left, and as units are released and taken again, `n` tenants that take all
+tenant that comes later gets half of the units that are still free, and as units are released and taken again, `n` tenants that take all
 they can approach one part of `n + 1` each, with one part free for the next. A tenant, and a key, that has nothing yet gets its
 first unit while any is free. Nothing is ever taken away from a holder. Callers that hold nothing take no memory.
 

@@ -257,7 +257,7 @@ class Feeds:
         self._closing: set[asyncio.Task[None]] = set()
 
     def get(self, kernel: AsyncKernel, tenant: str) -> Feed:
-        """A tenant's feed, started if there is none: in place of one that nobody watches, if there are too many."""
+        """Return a tenant's feed; start it if it is not running. At the limit of feeds, close one without watchers first."""
         feed = self._feeds.get(tenant)
         if feed is None:
             if len(self._feeds) >= self._most:
@@ -283,7 +283,7 @@ class Feeds:
             feed.notify()
 
     async def close_idle(self) -> None:
-        """Close feeds that nobody has used for a while."""
+        """Close feeds that have no watchers and were not used for `IDLE` seconds."""
         horizon = time.monotonic() - IDLE
         for tenant, feed in list(self._feeds.items()):
             if not feed.watchers and feed.used < horizon:

@@ -3,8 +3,8 @@
 A reverse proxy stands at the edge: it ends TLS, counts the connections of each client, and waits for those that are slow. The guard
 keeps what only the application can keep, because a proxy must never see other requests than the server does.
 
-httptools refuses most of what is ambiguous: `Content-Length` with `Transfer-Encoding`, or twice, or not a number; folded headers;
-bare line feeds; bad chunk sizes. The guard adds the rest:
+httptools refuses most ambiguous requests: `Content-Length` with `Transfer-Encoding`, or twice, or not a number; folded headers;
+bare line feeds; bad chunk sizes. The guard adds:
 
 - It ignores trailers. httptools would append them to the headers, which the proxy has filtered.
 - It refuses a transfer coding other than `chunked`, one in HTTP/1.0, versions other than 1.0 and 1.1, CONNECT, and HTTP/1.1
@@ -102,7 +102,7 @@ class Unsent:
         self._progress = None
 
     def is_stuck(self, unsent: int, now: float, seconds: float) -> bool:
-        """Return whether the client has made no progress within so many seconds."""
+        """Return whether the client has made no progress within `seconds`."""
         if self._progress is None or unsent <= self._progress[0] - MIN_PROGRESS:
             self._progress = unsent, now
         self._progress = max(self._progress[0], unsent), self._progress[1]

@@ -5,7 +5,7 @@ Theory of operation
 
 A key may be limited to prefixes of pool ids, and to verbs, within its scope. `RULES` has one rule for each kind of request that a
 limited key may make at all: the verb that it needs, and how the pools are found that it touches. A kind without a rule is
-refused, so a new operation is closed to limited keys until somebody decides otherwise.
+refused, so a new operation is closed to limited keys until it gets a rule.
 
 The first check runs with those of the key and its scope, the second before the handler, on the decoded request. A request that names an existing hold touches the pools of its legs;
 they are read from the hold, which is safe because the pools of a hold never change. Lists are not refused but narrowed: of holds and of

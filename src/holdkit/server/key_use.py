@@ -1,4 +1,4 @@
-"""When each API key was used last, so that an operator can tell which ones nobody needs.
+"""When each API key was used last, so that an operator can find unused keys.
 
 A server notes each use in memory. Once a minute it stores the uses of keys whose stored time is older than `STORE_EVERY`, and of
 those that have none: in a few records for all keys, so that a busy server adds about a hundred small entries an hour to the journal,

@@ -1,13 +1,13 @@
 """Large answers: built and encoded off the event loop, bounded in bytes while they are under way, and sent in parts.
 
-Theory of operation. A page of rows is read by one of the kernel's few reader threads and ends at `answers.page_bytes`, so what is being read
-is bounded by itself. What has been read waits to be encoded, and then for its client to take it; a client may take its time. So
+Theory of operation. One of the kernel's few reader threads reads a page of rows, which ends at `answers.page_bytes`: that bounds the memory
+of reads under way. A page that was read waits to be encoded, and then for its client to take it, which may take long. So
 before a large answer is built, its bytes are taken from `answers.max_bytes`, which tenants and API keys share (`Shares`), and they are
 released when the client has taken the last part. An answer that finds no room is refused with 503, before anything else is done
 for it.
 
 The answer to a change cannot be refused, because the change is made: it is counted all the same, and leaves less room for reads.
-Its size is bounded by what the request may touch.
+The limits of the request bound its size.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class LargeAnswers:
         self._threads = ThreadPoolExecutor(ENCODERS, thread_name_prefix="holdkit-encoder")
 
     async def page(self, request: Request, size: int, make: Callable[[], Any]) -> Answer:
-        """An answer of about so many bytes: the document that `make` makes of what was read."""
+        """Return the answer with the document that `make()` builds, of about `size` bytes. Raise `Problem` if there is no room for it."""
         if size < LARGE:
             return answer(make())
         return await self._built(request, size, make, (), refusable=True)
 
     async def change(self, request: Request, size: int, make: Callable[[], Any], headers: Headers = ()) -> Answer:
-        """The same for an answer that must be given, because the change is made."""
+        """Return the answer to a change that was made: it takes its room even if there is none, and is never refused."""
         if size < LARGE:
             return answer(make(), 200, headers)
         return await self._built(request, size, make, headers, refusable=False)

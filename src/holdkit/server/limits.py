@@ -3,12 +3,12 @@
 Theory of operation
 -------------------
 
-*Terms.* A *caller* is an API key; it belongs to a *tenant*. A *token* is the unit of what a request costs, about the work of one command
+*Terms.* A *caller* is an API key; it belongs to a *tenant*. A *token* is the unit of a request's cost, about the work of one command
 of one leg. A *bucket* holds the tokens of a key or of a tenant: it fills at a *rate*, and holds at most one *burst*. A request is *in
 work* from its admission to its answer. A request is *costly* if its body costs more than `rates.costly` tokens, or if a request of its
 tenant touched as many legs in the last seconds. A tenant is *active* for a second after a change that is not costly.
 
-*The checks of a request, in order*, and what each protects from whom:
+*The checks of a request, in order*, and what each protects against:
 
  1. `Limits.admit`, before anything is read. A token from the bucket of the key and from that of the tenant (429): other keys and
     tenants, from one that sends too fast. The requests in work, in all and of the tenant (503): the process from all callers together,
@@ -135,7 +135,7 @@ class RateLimit:
         return bucket
 
     def check(self, bucket: Bucket, paid: float, cost: float) -> None:
-        """Raise `Problem` unless the bucket has the rest of what a request costs that has `paid` a part; a full bucket has enough."""
+        """Raise `Problem` unless the bucket has `cost` minus `paid`, the part that the request has paid already; a full bucket has enough."""
         needed = min(cost, self._burst) - min(paid, self._burst)
         if bucket.level < needed:
             wait = (needed - bucket.level) / self._rate
@@ -148,7 +148,7 @@ class RateLimit:
             )
 
     def charge(self, bucket: Bucket, paid: float, cost: float) -> None:
-        """Charge the rest of what a request costs that has `paid` a part; give back what it has paid beyond its cost."""
+        """Charge `cost` minus `paid`, the part that the request has paid already; if it has paid too much, give that back."""
         bucket.level = max(-self._burst, bucket.level - (min(cost, self._burst) - min(paid, self._burst)))
 
     def _drop_full(self, now: float) -> None:
@@ -199,7 +199,7 @@ class TimeLimit:
         self._timeouts, self.until, self._error, self.passed = timeouts, until, error, False
 
     def restart(self, seconds: float, error: Callable[[], Exception] = TimeoutError) -> None:
-        """Begin the next part of what the task does, which has this time from now on."""
+        """Give the task's next part `seconds` from now on."""
         self.until, self._error = self._timeouts.time() + seconds, error
 
     def __enter__(self) -> Self:
@@ -260,8 +260,8 @@ class Limits:
         return work
 
     def charge(self, key: str, tenant: str, paid: float, cost: float, *, refusable: bool = False) -> None:
-        """Charge both buckets the rest of what a request costs that has `paid` a part; give back what it has paid beyond its cost.
-        A `refusable` one raises `Problem`, and charges nothing, if a bucket has too little."""
+        """Charge both buckets `cost` minus `paid`; if the request has paid too much, give that back. If it is `refusable` and a bucket
+        has too little, raise `Problem` and charge nothing."""
         now = time.monotonic()
         ours, shared = self._keys.bucket(key, now), self._tenants.bucket(tenant, now)
         if refusable:

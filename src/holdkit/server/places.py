@@ -2,12 +2,12 @@
 
 Theory of operation. One reader of the journal serves all of these streams of a process; it runs while there are any. Of each entry
 it decodes only which hold and which lines it concerns, and wakes the streams of these. A stream that is woken reads its hold; if
-somebody in its line was served or left, it also counts who is still ahead, at most every `EVERY` seconds, because that takes as
-long as the count is high. So a stream costs nothing while nothing happens to its line, and little while much does.
+a hold in its line was served or left, it also counts the holds ahead, at most every `EVERY` seconds, because the time for that
+grows with the count. So a stream costs nothing while nothing happens to its line, and little while much does.
 
 Nothing is missed: a stream registers before it reads its hold for the first time, and the reader wakes all streams when it begins,
-and when entries may have escaped it. What no entry tells (a deadline that passes, an entry of another process that nobody reports)
-is seen at the deadline, and every `RECHECK` seconds.
+and when entries may have escaped it. A deadline that passes has no entry: the stream looks at the deadline. An entry of another process
+may come without a notification: the stream looks every `RECHECK` seconds.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Watcher:
         """Whether somebody in the line was served or left since the stream last counted who is ahead."""
 
     async def wait(self, seconds: float) -> None:
-        """Wait for news, at most so long."""
+        """Wait for news, at most `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self.news.wait()

@@ -4,14 +4,14 @@ Theory of operation
 -------------------
 
 All tenants share one journal. An entry's lane and number therefore count the entries of strangers, and a cursor at the end of
-the journal also carries a digest of the newest entry of whoever wrote last, which confirms a guess of what that entry says. So
+the journal also carries a digest of the newest entry, of any tenant, which confirms a guess at that entry's content. So
 nothing of it leaves the server in the clear, except to an operator's key, which may read the journal of all tenants anyway.
 
 *A position* is shown as a keyed hash of lane and number. The same entry has the same text in every answer, so that a receiver
-recognises a duplicate; two texts have no order, and nobody can find the numbers by trying them. It is never read back.
+recognises a duplicate; two texts have no order, and trying numbers does not find them without the key. It is never read back.
 
 *A cursor* is encrypted and authenticated (AES-SIV) under a key of the tenant, with a fresh nonce: two texts of the same cursor
-differ, because texts that stay equal would tell that nobody has written meanwhile. It always has room for every lane, and numbers
+differ, because equal texts would reveal that no tenant has written meanwhile. It always has room for every lane, and numbers
 of a fixed width, because the length would count lanes in use, or digits. A text that does not decrypt was made for another
 tenant, under another secret, or by hand: it is refused like any malformed cursor.
 

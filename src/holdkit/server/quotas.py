@@ -1,12 +1,12 @@
 """Storage quotas: what a tenant may store, checked at admission.
 
-Theory of operation. Nothing is counted where commands are decided, so a hold costs the same with and without a quota. A server
+Theory of operation. Nothing is counted where commands are decided, so a quota does not make a hold slower. A server
 counts what a tenant with a quota has stored, every minute if it can (`CheckpointedCounter`, in bounded steps, off the event loop), and
 in between adds an estimate for each request that it admits: `used = counted + estimated since`. What is refused stores nothing, or an
 answer for retries, so its estimate is taken back: otherwise one key could use up a quota with requests that are refused. A request that
 may store something new is refused while `used` exceeds the quota. A request that ends or changes what exists (confirm, release, extend, return,
-expire, resize, archive, and all that removes) adds to the estimate and is never refused: otherwise a full quota would leave
-units held that nobody can give back.
+expire, resize, archive, and all that removes) adds to the estimate and is never refused: otherwise units that are held at a full quota
+could not be given back.
 
 A table that is bounded for all tenants together (`max_pools`, `max_holds`, `max_operations`: on the memory engine, or
 where an operator has set them) is divided in the same way: one tenant may have `tenants.table_share` of it, so that it cannot fill it alone.
@@ -132,7 +132,7 @@ class Estimate:
 
 
 class Quotas:
-    """The storage quotas of all tenants, as far as this server knows."""
+    """The storage quotas of all tenants, by the counts and estimates of this server."""
 
     def __init__(
         self,
@@ -221,8 +221,8 @@ class Quotas:
             self._wake.set()
 
     async def usage(self, tenant: str) -> StorageUsage:
-        """Count what a tenant has stored, or return the last count if that is of a moment ago, or if counts rest. A count goes on when
-        its caller has gone, so that the next one finds its result."""
+        """Count what a tenant has stored. Return the last count instead if it is recent, or if counts rest. Cancelling the caller does not
+        stop a count, so that the next caller finds its result."""
         recent = self._recent.get(tenant)
         if recent is not None and self._clock() < max(recent[0], self._rests_until):
             return recent[1]

@@ -191,7 +191,7 @@ class Request:
         }
 
     def actor(self, claimed: str | None) -> str:
-        """Who makes the change: the person that a trusted proxy names, else whom the caller names, else the API key."""
+        """Return the actor of a change: the person that a trusted proxy names, else the actor that the caller names, else the API key."""
         if self.person is None:
             return self.caller.actor if claimed is None else claimed
         if claimed is not None and claimed != self.person:

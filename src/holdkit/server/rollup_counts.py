@@ -190,7 +190,7 @@ def floor(slot: Slot, step: int) -> Slot:
 
 
 def refusals_of(error: Refused, named: Iterable[str]) -> Iterator[tuple[str, Refusals]]:
-    """What a refused request adds, by pool id: for each pool that fell short, else for each that the request named."""
+    """Yield what a refused request adds, by pool id: for each pool that fell short, else for each that the request named."""
     shortfalls = getattr(error, "shortfalls", ())
     if shortfalls:
         for one in shortfalls:
@@ -201,7 +201,7 @@ def refusals_of(error: Refused, named: Iterable[str]) -> Iterator[tuple[str, Ref
 
 
 def journaled_refusals(refused: RefusedCommand) -> Iterator[tuple[str, Refusals]]:
-    """The same of an entry `command.refused`. A command that asks for no units names no pool, as in a request."""
+    """Yield what an entry `command.refused` adds, by pool id, as `refusals_of` does. A command that asks for no units names no pool."""
     short = [leg for leg in refused.legs if leg.total is not None]
     for leg in short or (refused.legs if refused.command in _PLACING else ()):
         yield leg.pool, Refusals({refused.reason: 1}, leg.quantity if short else 0)

@@ -1,5 +1,5 @@
 """Sample traffic through faces for the trial server: one thread that embeds Holdkit on the server's database, as an application
-beside it would, and a receiver for two webhooks, one of which always fails.
+beside it would, and a receiver that accepts one webhook and always fails another.
 
 Nothing grows for ever: what was booked is returned after a while. No other module depends on it.
 """
@@ -80,7 +80,7 @@ class FaceTraffic:
         self._book(hk, hk.hold(pool, self._dice.randint(1, 6), ttl="2m", account=who.replace("user", "customer")), 0.6)
 
     def _wait(self, hk: Kernel, who: str) -> None:
-        """Somebody joins the line; now and then an appointment is cancelled, and its unit offered to who is next."""
+        """Let a patient join the line; now and then cancel an appointment, so that its unit is offered to the next patient."""
         if len(hk.line(LINE, limit=IN_LINE)) < IN_LINE:
             hk.join(LINE, 1, ttl="6h", offer_ttl="1m", account=f"patient:{self._dice.randint(1, 99)}", actor=who)
         for hold in hk.holds(pool=LINE, state="held"):

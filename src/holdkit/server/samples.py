@@ -154,7 +154,7 @@ def _run_sagas(hk: Kernel) -> None:
 
 
 def add_keys(keys: Keys) -> None:
-    """API keys of others, once: nobody has their secrets."""
+    """Make sample API keys, once, and throw their secrets away."""
     if any(key.name == "box office" for key in keys.listed()):
         return
     keys.make("box office", scope="hold")

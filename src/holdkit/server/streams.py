@@ -1,4 +1,4 @@
-"""Event streams: the journal as server-sent events, or summaries of what changed. Both end when the server stops.
+"""Event streams: the journal as server-sent events, or summaries of changes. Both end when the server stops.
 
 A stream reads the journal at its client's pace; nothing is queued. A client that reads nothing for `streams.timeout` seconds
 is disconnected, and continues with `Last-Event-ID`.
@@ -252,7 +252,7 @@ def _packet(page: list[JournalEntry], show: ShowPosition, last: str, of_all: boo
 
 
 async def summaries(stream: Stream, feed: Feed) -> AsyncGenerator[bytes, None]:
-    """Summaries of what changed, at most a few per second: pools as they are now, and entries counted by action."""
+    """Yield summaries of changes, at most a few per second: changed pools as they are now, and entries counted by action."""
     request = stream.request
     feed.watchers += 1
     try:

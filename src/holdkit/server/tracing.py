@@ -15,7 +15,7 @@ TRACEPARENT: Final = "traceparent"
 
 
 async def dispatch_traced(application: Application, tracer: Tracer, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer one request, in a span if somebody records it. A stream has none: it is open for as long as its client likes."""
+    """Answer one request, in a span if the caller or this process records one. A stream has none, because its client may keep it open."""
     headers = dict(scope["headers"])
     given = headers.get(TRACEPARENT.encode(), b"").decode("latin-1")
     begun = {"http.request.method": scope["method"]}

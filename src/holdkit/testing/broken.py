@@ -108,8 +108,7 @@ class AppliesHalfAGroup(MemoryEngine):
 
 
 class PassesEveryGuard(MemoryEngine):
-    """Ignores the operation id of a group: another group under the same id is executed as far as its commands
-    differ."""
+    """Ignores the operation id of a group: if another group has this id, its commands that differ are executed."""
 
     def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
         """Apply them as if each had its own key and nothing else."""
@@ -255,7 +254,7 @@ class ChecksThenActs(MemoryEngine):
 
 
 class OffersTwice(ChecksThenActs):
-    """The same for releases: two of them offer their units to the same waiter, and the next one is forgotten."""
+    """Lets two releases decide before either is written: both offer their units to the same waiter, and the next one is forgotten."""
 
     racing = ReleaseHold
 
@@ -277,7 +276,7 @@ class _HeadTables(Tables):
 
 
 class LoadsTheHeadOnly(_OnTables):
-    """Loads the first of each line, whatever it asks for: if that cannot be served, nobody is."""
+    """Loads only the first waiter of each line, whatever it asks for: if it cannot be served, no waiter is."""
 
     tables = _HeadTables
 
@@ -291,7 +290,7 @@ class HidesUnfedLines(MemoryEngine):
 
 
 class MakesRoomInSilence(MemoryEngine):
-    """Returns due units to make room in a full table, and offers them to nobody."""
+    """Returns due units to make room in a full table, and offers them to no waiter."""
 
     def _lines(self, groups: Sequence[Group], wanted: Needs, listed: SweepList, slot: Slot) -> LoadLine | None:
         return super()._lines(groups, wanted, listed, slot) if groups else None

@@ -1,8 +1,8 @@
 """The admin: pools, holds and the journal, read through the kernel; and what an operator may do with a hold, each time with a reason.
 
-The lists are not querysets. They show what the kernel answers, so a hold that is due shows as expired although nobody has swept, on every
-engine; they come in pages of `PAGE`. Whoever may *view* a model sees its list; whoever may *change* holds can release, extend, expire and return
-them. Each of these is journaled as forced, with the user as its actor, and in Django's own log.
+The lists are not querysets. They show what the kernel answers, in pages of `PAGE`. So a hold that is due shows as expired before the sweep,
+on every engine. Users who may *view* a model see its list; users who may *change* holds can release, extend, expire and return them. Each of
+these is journaled as forced, with the user as its actor, and in Django's own log.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class HoldAdmin(KernelAdmin):
         return bool(admin.ModelAdmin.has_change_permission(self, request, obj))
 
     def may_act(self, request: Any) -> bool:
-        """Whoever may change holds."""
+        """Return whether the user may change holds."""
         return bool(self.has_change_permission(request))
 
     def change_view(self, request: Any, object_id: str, form_url: str = "", extra_context: Any = None) -> Any:  # noqa: ARG002

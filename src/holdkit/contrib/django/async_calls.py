@@ -1,15 +1,15 @@
 """The kernel for async views: every call runs on the thread on which Django runs sync code for this request.
 
 Django's connections are sync, and belong to threads; so its own async methods run there too (`sync_to_async`), and so does a test's
-transaction. A call here is therefore part of what surrounds it, in views and in tests, and no second kernel is opened for an event loop that
-may last for one request only.
+transaction. A call here therefore joins the transaction around it, in views and in tests, and no second kernel is opened for an event loop
+that may last for one request only.
 
-What is awaited, entered or iterated over is the sync kernel's method, on the other thread. What an `AsyncKernel` answers at once, such as
+Awaiting, entering or iterating over a call runs the sync kernel's method on the other thread. What an `AsyncKernel` answers at once, such as
 `tenant(…)`, `calendar(…)` or `limits`, is answered at once here too: none of it waits for the database.
 
 A request that is cancelled cannot interrupt the other thread. A call that waits in line, or follows the journal, ends there (`Caller`). A block
-that is being entered is entered, and then left at once; one that is being left is left. Only then the cancellation goes on, so no lease of a
-request outlives it.
+that is being entered is entered, and then left at once; one that is being left is left. Only then the request is cancelled, so no lease outlives
+its request.
 """
 
 from __future__ import annotations

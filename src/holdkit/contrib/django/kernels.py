@@ -9,8 +9,7 @@ the test runner drops a test database, the kernel's connections to it are closed
 
 A SQLite file that no kernel has opened yet must be switched to write-ahead logging first, which SQLite cannot do while a transaction is open.
 If the very first call comes inside `atomic()`, as in a migration, a *provisional* kernel executes it on Django's connection. The first call outside
-of `atomic()` opens the kernel proper. A provisional kernel is not closed then, because other threads may use it, and listeners that were added to
-it go on.
+of `atomic()` opens the kernel proper. The provisional kernel stays open, because other threads may use it and its listeners are still called.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class DjangoTransaction:
         return bool(blocks) and all(getattr(block, "_from_testcase", False) for block in blocks)
 
     def after_commit(self, work: Callable[[], None]) -> None:
-        """Django's `on_commit`. With autocommit switched off there is none: whoever is told at once looks again until the commit."""
+        """Run `work` on Django's `on_commit`. Without autocommit Django has none: then run it at once; its listeners poll until the commit."""
         connection = connection_of(self._read)
         if connection.in_atomic_block or connection.autocommit or connection.connection is None:
             transaction.on_commit(work, using=self._read.database, robust=True)
@@ -84,7 +83,7 @@ class DjangoKernel(Kernel):
         return super().lease(what, quantity, ttl=ttl, **call)
 
     def _traced(self, tracer: Tracer) -> Self:
-        """The same kernel, traced; its calls join as before."""
+        """Return this kernel, traced; its calls join as before."""
         return type(self)(TracedJoiningExecutor.of(self._executor, tracer), self._tenant)
 
 
@@ -125,7 +124,7 @@ def kernel() -> DjangoKernel:
 
 
 def kernel_on_loop() -> DjangoKernel:
-    """The same, on the thread of an event loop, where Django executes nothing: if it must be opened, another thread does that."""
+    """Return the kernel, on any thread. Django executes nothing on an event loop's thread, so there another thread opens the kernel."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -201,7 +200,7 @@ def _engine(read: Configuration, connection: Any, *, borrowed: bool) -> Engine:
 
 @contextmanager
 def _borrowed(read: Configuration) -> Iterator[Any]:
-    """The connection of this thread. One that was opened for this call only is closed again: nobody else would."""
+    """Lend this thread's connection. Close it afterwards if this call opened it, because Django would not."""
     connection = connection_of(read)
     had = connection.connection is not None
     connection.ensure_connection()

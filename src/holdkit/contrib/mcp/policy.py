@@ -1,12 +1,12 @@
-"""What an assistant may do. Whoever starts the MCP server decides it; no tool can change it, and no argument of a tool can widen it.
+"""What an assistant may do. The person who starts the MCP server decides it; no tool can change it, and no argument of a tool can widen it.
 
 Theory of operation. The assistant sees tools, never the database, its URL, the API key or a token. Each limit is checked where
 it cannot be passed:
 
 - *pools and budgets*: by name, here, before anything is asked. `*` at the end of a name stands for all that begin so.
-- *units at a time*: inside the write. Each hold also takes as many units of the *limit pool* as it holds altogether, in one step, and
-  gives them back when it ends, however it ends. So the total of that pool, which an operator sets, is the most that the assistant can
-  have held, whatever it does at once, in however many sessions.
+- *units at a time*: inside the write. A hold of N units also takes N units of the *limit pool*, in one step, and gives them back when it
+ends, however it ends. So the total of that pool, which an operator sets, is the most that the assistant can hold at a time, in all of
+its sessions together.
 - *units of an account*: inside the write, by `per_account` of the pools; the account is the policy's.
 - *budgets*: inside the write, by their windows; the client is the policy's.
 - *time*: `max_ttl` for a deadline from now, `max_age` for the time from the grant to any deadline.
@@ -116,7 +116,7 @@ class Policy(Struct, frozen=True, kw_only=True):
         return {**units} if self.limit_pool is None else {**units, self.limit_pool: sum(units.values())}
 
     def check_seconds(self, seconds: float, placed: Slot | None, now: Slot) -> None:
-        """Refuse a deadline so many seconds from now, of a hold that was placed then (None: now), that is too late."""
+        """Raise `NotAllowed` if a deadline `seconds` from now is too late for a hold that was placed at `placed` (None: now)."""
         longest = self.ttl_slots
         if not 0 < seconds <= longest / SECOND:
             raise NotAllowed(f"the time must be above 0 and at most {longest / SECOND:g} seconds")

@@ -1,7 +1,7 @@
 """What an assistant does in one session: calls of a kernel or of a client, within its policy.
 
-A hold's handle is its id. The token stays in this process, so that no transcript has it: a handle works in this session only, and
-for nobody else. When the session ends, what it still holds is released; if the process is killed, it expires.
+A hold's handle is its id. The token stays in this process, so that no transcript has it: a handle works in this session only. The
+end of the session releases what it still holds; if the process is killed, that expires.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Session:
         return ended
 
     async def extend(self, id: str, seconds: float) -> Hold:
-        """Set the deadline of a hold to so many seconds from now, if that is later."""
+        """Set the deadline of a hold to `seconds` from now, if that is later."""
         owned = self._own(id)
         self.policy.check_seconds(seconds, owned.placed, self.now())
         extended = await self._once(lambda call: self._hk.extend(owned.hold, ttl=seconds, **call))

@@ -1,6 +1,6 @@
-"""OpenTelemetry for kernels, clients and servers: spans around the calls that somebody records, and observable instruments.
+"""OpenTelemetry for kernels, clients and servers: spans around calls inside recorded spans, and observable instruments.
 
-``hk = instrument(holdkit.connect(url))`` is the same kernel, traced. `measure` reports the counters of a kernel. The trace context of a
+``hk = instrument(holdkit.connect(url))`` is that kernel, traced. `measure` reports the counters of a kernel. The trace context of a
 recorded call goes into the journal, so that what happens to the hold hours later is linked to the request that held. Needs
 ``pip install 'holdkit[opentelemetry]'``.
 """

@@ -1,5 +1,5 @@
-"""Spans. There is one only where somebody records: a span that is recorded now, or a call from elsewhere, or from earlier, whose trace
-context says that it was. A span never starts a trace by itself, except one that is linked to such a call.
+"""Spans. A call gets a span only inside a span that is recorded now, or if its trace context (from another process, or from earlier)
+says that the caller recorded one. A span never starts a trace by itself, except one that is linked to such a call.
 
 A span has names and numbers, never what can name a person: no entity, account, actor, metadata or message of an error.
 """
@@ -119,8 +119,8 @@ class OpenTelemetryTracer:
 
 
 def instrument(hk: K, *, tracer_provider: TracerProvider | None = None) -> K:
-    """The same kernel, with a span around each call that somebody records: a call inside of a span that is recorded. It shares
-    everything with the kernel that you have; closing one closes both."""
+    """Return the kernel with a span around each call that is made inside a recorded span. It shares everything with the kernel that
+    you have; closing one closes both."""
     return hk._traced(OpenTelemetryTracer(tracer_provider))  # noqa: SLF001 - shares queue and engine
 
 
@@ -143,8 +143,8 @@ def instrument_client(http: httpx.Client | httpx.AsyncClient) -> None:
 
 @contextmanager
 def entry_span(hk: Kernel, entry: JournalEntry, name: str = "follower") -> Iterator[None]:
-    """A span around the work on a journal entry, linked to the call that the entry tells of; for `hk.journal.follow`. Without a span if nobody
-    recorded that call, or if the kernel is not instrumented."""
+    """Run the work on a journal entry in a span that is linked to the call that made the entry; for `hk.journal.follow`. Without a span if that
+    call was not recorded, or if the kernel is not instrumented."""
     executor = hk._executor
     with linked(executor.tracer, executor.trace_of(entry), name, {"holdkit.action": entry.action.value}):
         yield
@@ -152,7 +152,7 @@ def entry_span(hk: Kernel, entry: JournalEntry, name: str = "follower") -> Itera
 
 @asynccontextmanager
 async def entry_span_async(hk: AsyncKernel, entry: JournalEntry, name: str = "follower") -> AsyncIterator[None]:
-    """The same for `AsyncKernel`."""
+    """Run the work on an entry of an `AsyncKernel` in a span, as `entry_span` does."""
     executor = hk._executor
     with linked(executor.tracer, await executor.trace_of(entry), name, {"holdkit.action": entry.action.value}):
         yield

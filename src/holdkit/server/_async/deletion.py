@@ -178,8 +178,8 @@ class AsyncDeletion:
                     break
 
     async def _apply(self, commands: Sequence[AnyCommand], kind: type[AnyCommand] | None = None) -> int:
-        """Apply commands in one transaction, each by itself; returns how many (of a kind) were done. One that is refused meets a
-        change by somebody else: the next round sees it."""
+        """Apply commands in one transaction, each by itself. Return how many (of a kind) were granted. A refused one met another
+        client's change: the next round sees it."""
         if not commands:
             return 0
         checked = await self._executor.check(*commands, faces=True)

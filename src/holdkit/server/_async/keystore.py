@@ -59,8 +59,8 @@ _used: Final = msgspec.json.Decoder(dict[str, int])
 class AsyncKeys:
     """The API keys of one database: `make`, `listed`, `revoke`, `rotate`.
 
-    `pepper` is the server's own secret, which keys the hashes. With one from outside the database (32 bytes), somebody who
-    can write to the database still cannot create keys. Without one, it is generated once and stored in the database.
+    `pepper` is the server's own secret, which keys the hashes. With one from outside the database (32 bytes), write access to
+    the database does not suffice to create keys. Without one, it is generated once and stored in the database.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class AsyncKeys:
         self._executor, self._pepper, self._randomness = kernel._executor, pepper, randomness
 
     def asked_by(self, kernel: AsyncKernel) -> Self:
-        """The same keys, for one client of a server: its changes are recorded as that client's."""
+        """Return a store of these keys that records its changes as those of `kernel`'s client."""
         return type(self)(kernel, pepper=self._pepper, randomness=self._randomness)
 
     async def make(
@@ -147,7 +147,7 @@ class AsyncKeys:
         return [shown(key, now, uses.get(key.id)) for key in keys]
 
     async def uses(self) -> dict[str, Slot]:
-        """When keys were used last, as far as servers have stored it: see `server.key_use`."""
+        """Return when keys were used last, by key id: the times that servers have stored (`server.key_use`)."""
         rows = await self._executor.read(ListRecords("", USES, "", _PAGE))
         return {id: slot for row in rows for id, slot in _used.decode(row.body).items()}
 

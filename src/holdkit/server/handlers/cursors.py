@@ -31,12 +31,12 @@ async def cursor(request: Request) -> Answer:
 
 
 class Tail(NamedTuple):
-    """The end of the journal, as far as it was read."""
+    """The last entries of the journal that were read."""
 
     latest: list[JournalEntry]
-    """The last entries by time, at most as many as were asked for."""
+    """The last entries by time, at most `wanted`."""
     lanes: dict[int, deque[int]]
-    """By lane the numbers of its last entries, at most as many as were asked for."""
+    """By lane the numbers of its last entries, at most `wanted`."""
     start: str
     """The cursor at which reading began."""
     end: str
@@ -44,10 +44,10 @@ class Tail(NamedTuple):
 
 
 async def read_tail(request: Request, wanted: int, *, of_all: bool = False) -> Tail:
-    """The last entries of the caller's tenant, or of all.
+    """Return the last entries of the caller's tenant, or of all.
 
-    The kernel goes back by entries of all tenants. How many of them are the caller's would count those of strangers, so each
-    lane is searched further back until it shows as many as `wanted` of the caller's, within `answers.journal_scan`.
+    The kernel steps back by entries of all tenants. To show how many of them are the caller's would reveal the number of the
+    others. So each lane is searched further back until it has `wanted` entries of the caller, within `answers.journal_scan`.
     """
     kernel = request.kernel
     most = max(wanted, request.running.settings.answers.journal_scan // kernel._executor.engine.lanes)
@@ -78,7 +78,7 @@ async def _read_on(request: Request, start: str, wanted: int, of_all: bool) -> T
 
 
 def _fitting(entries: list[JournalEntry], request: Request) -> list[JournalEntry]:
-    """The last of these entries, as many as fit into a page; one in any case."""
+    """Return the last of these entries that fit into a page, at least one."""
     room = request.running.settings.answers.page_bytes - sum(entry.raw.size for entry in entries)
     first = 0
     while room < 0 and first < len(entries) - 1:

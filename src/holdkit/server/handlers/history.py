@@ -1,8 +1,8 @@
 """History: pools and this server over time.
 
-A pool that did not change keeps its counters where somebody was recording; elsewhere they are not known, unless it changed. Where a
-tenant's other pools were summed into one series, a pool without a row may be among them: its counters are not known from there on,
-until it has a row again. Refusals are those that this process has counted.
+While a server recorded, a pool without a row did not change and keeps its counters. While none recorded, its counters are unknown until its
+next change. Where a tenant's other pools were summed into one series, a pool without a row may be among them: its counters are unknown until
+it has a row again. Refusals are those that this process has counted.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ async def pool_histories(request: Request) -> Answer:
 def pools_over_time(
     store: RollupStore | None, memory: Rollups | None, window: Window, tenant: str, pools: Sequence[str], now: Time
 ) -> PoolHistories:
-    """Pools over time, as a document. Without a store nobody is recording; without a server no refusals are known."""
+    """Return pools over time, as a document. Without `store` nothing was recorded; without `memory` no refusals are known."""
     names = list(dict.fromkeys(pools))
     reader = None if store is None else _PoolReader(store, memory, window, tenant, len(names))
     return PoolHistories(

@@ -181,7 +181,7 @@ async def show_hold(request: Request) -> Answer:
 
 
 async def _labels(request: Request, holds: Iterable[Hold]) -> dict[str, str | None]:
-    """The keys of the claims that holds have, of so many at most: their pools are named by a hash."""
+    """Return the keys of the first `MOST_LABELS` claims of these holds, by pool: a claim's pool is named by a hash."""
     claims = (leg.pool for hold in holds for leg in hold.raw.legs if leg.pool.startswith(CLAIMS))
     keys = [(request.caller.tenant, id) for id in dict.fromkeys(islice(claims, MOST_LABELS))]
     pools = await request.kernel._executor.find_pools(keys) if keys else []
@@ -213,7 +213,7 @@ async def list_line(request: Request) -> Answer:
 
 async def list_holds(request: Request) -> Answer:
     """List holds in order of id, which is the order of creation for generated ids, from either end. The kernel of a limited key finds
-    only what the key may see. Where a page goes on is sealed for it: it may be the id of a hold that it may not see."""
+    only what the key may see. Its page cursor is sealed, because it may be the id of a hold that the key may not see."""
     query: HoldsQuery = request.query
     caller = request.caller
     begins = {

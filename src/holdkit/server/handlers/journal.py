@@ -46,7 +46,7 @@ async def journal(request: Request) -> Answer:
 
 
 async def _search(request: Request, query: JournalQuery) -> Answer:
-    """Entries that fit, newest first unless the query goes on after a cursor."""
+    """Return the entries that match, newest first unless the query continues after a cursor."""
     caller = request.caller
     after = caller.cursor(query.after)
     if query.order == "oldest" and after is None and query.before is None:

@@ -150,7 +150,7 @@ async def verify(request: Request) -> Answer:
 
 
 async def erase(request: Request) -> Answer:
-    """Start a job that erases somebody's data; one at a time. Interrupted, the same request does the rest."""
+    """Start a job that erases a person's data; one at a time. After an interruption, repeat the request to erase the rest."""
     body: EraseBody = request.body
     running, caller = request.running, request.caller
     if body.tenant:
@@ -180,8 +180,8 @@ def _archive_of(settings: Settings, engine: Engine) -> str | None:
 
 
 def first_differences(engine: Engine, progress: Progress) -> list[Difference]:
-    """The first differences that verifying finds, so many and of so many characters that they fit into one answer; the first one
-    in any case."""
+    """Verify the data and return the first differences: at most `MAX_DIFFERENCES`, of `MAX_DIFFERENCE_TEXT` characters together, and
+    the first one in any case."""
     found: list[Difference] = []
     size = 0
     with closing(verify_whole(engine, progress)) as differences:

@@ -68,7 +68,7 @@ async def show_tenant(request: Request) -> Answer:
 
 
 async def disable_tenant(request: Request) -> Answer:
-    """Admit no key of a tenant from now on; what it holds goes on expiring."""
+    """Admit no key of a tenant from now on; its holds still expire."""
     return await _set_state(request, "disabled")
 
 

@@ -84,7 +84,7 @@ only, is not for the tenant."""
 
 
 class TargetRefused(Exception):
-    """This URL must not be called. Its text names the cause, for the operator; tenants are told `TELLS_TENANT`."""
+    """This URL must not be called. The message names the cause, for the operator; a tenant reads `TELLS_TENANT` instead."""
 
 
 class Target(Struct, frozen=True):

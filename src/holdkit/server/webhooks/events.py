@@ -26,7 +26,7 @@ def new_secret() -> str:
 
 
 def event_id(hook: str, key: str, entry: JournalEntry) -> str:
-    """The id of an event: the same for every attempt, so that a receiver can detect duplicates. It depends on the digest of the
+    """Return the id of an event. All attempts have this id, so that a receiver can detect duplicates. It depends on the digest of the
     entry, because after a failover or a restore another entry may have the same position; and it is keyed, because positions
     count what other tenants do."""
     position = entry.raw.position

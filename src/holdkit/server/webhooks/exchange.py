@@ -48,7 +48,7 @@ class ExchangeFailed(Exception):
 
 @asynccontextmanager
 async def within(seconds: float, ends: float, outcome: Failure, why: str) -> AsyncIterator[None]:
-    """Give a step so many seconds, but no longer than until the whole ends, by the event loop's clock."""
+    """Raise `ExchangeFailed` if the step takes longer than `seconds`, or than `ends`, the whole attempt's end by the event loop's clock."""
     try:
         async with asyncio.timeout_at(min(asyncio.get_running_loop().time() + seconds, ends)):
             yield

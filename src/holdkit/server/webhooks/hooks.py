@@ -127,7 +127,7 @@ class Hooks:
         """Of every change: an operation id is stored with the webhook instead, since one request makes several."""
 
     def changed_by(self, **call: Unpack[Call]) -> Self:
-        """The same webhooks, for changes in the name of an actor, with a reason."""
+        """Return a store of these webhooks that records its changes with this actor and reason."""
         return type(self)(self.executor, self.tenant, self.sealer, self.positions, call)
 
     async def made_under(self, op: str) -> Hook | None:

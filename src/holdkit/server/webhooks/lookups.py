@@ -1,7 +1,7 @@
 """Looking up host names, on threads of our own.
 
 The system's resolver blocks for as long as it likes, and cannot be interrupted. So each lookup has a daemon thread of its own,
-and counts against its tenant until it returns, whether or not somebody still waits for it. A tenant whose names hang uses up its
+and counts against its tenant until it returns, also after its caller has stopped waiting. A tenant whose names hang uses up its
 own threads. The threads of the event loop's executor, on which everything else depends, are never used, and a server that stops
 waits for no lookup.
 """
@@ -17,7 +17,7 @@ from .slots import FairSlots, Slot
 
 
 class LookupFailed(Exception):
-    """The name has no address, or nobody knows it."""
+    """The resolver found no address for the name."""
 
 
 class Lookups:

@@ -1,9 +1,9 @@
 """Replays: the parked deliveries of a webhook, attempted once more, in the background.
 
 A webhook has one replay at a time, on all servers together, under a lease. Its attempts have slots of their own, so it delays no
-other delivery; several are under way at a time, so an event that hangs delays those behind it by one attempt at most. What is
-accepted is no longer parked: a replay that was interrupted, by a server that stopped, continues with what remains when a server
-starts, and whoever asks for a replay meanwhile is told how far the running one is.
+other delivery; several are under way at a time, so an event that hangs delays those behind it by one attempt at most. An accepted
+event is no longer parked: when a server that stopped has interrupted a replay, the next server that starts continues with the events
+that remain. A request for a replay while one runs is answered with the progress of the running one.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Replays:
                 await self._store(running)
 
     async def _replay(self, running: _Running, parked: Parked) -> None:
-        """Attempt one; what ends the replay is left to whoever started this."""
+        """Attempt one delivery and count it. Keep an error that ends the replay in `running.interrupted`; `_replay_all` raises it."""
         try:
             delivered = running.interrupted is None and await self._delivered(running, parked)
         except (LeaseLost, HoldkitError, SecretUnreadable) as interrupted:

@@ -61,7 +61,7 @@ LOST: Final = 30.0
 
 
 class Stopped(Exception):
-    """The webhook is not to be delivered, as far as this process knows."""
+    """This process has learned that the webhook must not be delivered any more."""
 
 
 class RetryLater(Exception):
@@ -142,7 +142,7 @@ class Runner:
         self._task = None  # with no await since the decision to end: `wake` starts another
 
     async def _continues(self, failed: HoldkitError) -> bool:
-        """Whether to go on after an error, and not before it may help."""
+        """Return whether to retry after an error; if so, return only when a retry may help."""
         if self._executor.closed:
             return False
         if isinstance(failed, CursorLost) and failed.missing:
@@ -287,7 +287,7 @@ class Runner:
     async def _attempt(
         self, kind: Kind, slot: Slot, hook: Hook, entry: JournalEntry, event: str, body: bytes
     ) -> Attempt:
-        """Make an attempt, in a span that is linked to the call that the entry tells of, if somebody recorded that."""
+        """Make an attempt, in a span that is linked to the call that made the entry, if that call was recorded."""
         tracer = self._executor.tracer
         if tracer is None:
             return await self._attempts.send(kind, slot, self._hooks, hook, event, body)

@@ -1,8 +1,8 @@
 """Signing secrets at rest. If the server has a secret of its own from outside the database, they are encrypted with a key that is
-derived from it; otherwise they are stored as they are.
+derived from it; otherwise they are stored in the clear.
 
 A signing secret must be readable, because a receiver needs a signature: a hash would not do. The ciphertext is bound to its
-tenant and webhook, so that somebody who can write to the database cannot have one webhook sign with another's secret.
+tenant and webhook, so that write access to the database does not make one webhook sign with another's secret.
 """
 
 from __future__ import annotations

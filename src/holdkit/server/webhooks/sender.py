@@ -122,7 +122,7 @@ class WebhookSender:
             await runner.end()
 
     async def sync_all(self) -> None:
-        """The same for all tenants whose webhooks have changed."""
+        """Run `sync` for each tenant whose webhooks have changed, and for all tenants after `FULL_SYNC` seconds."""
         now = time.monotonic()
         everything = now - self._synced_at > FULL_SYNC
         changes = await tenants_with_hooks(self._executor)

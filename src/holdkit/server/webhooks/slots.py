@@ -1,14 +1,14 @@
-"""A bound on concurrent work in this process, shared fairly: in all, per tenant, and per tenant and receiver. Work for which there
-is no room waits here, before anything is opened.
+"""A bound on concurrent work in this process, shared fairly: in all, per tenant, and per tenant and receiver. Work without a free
+slot waits here, before it opens anything.
 
 Theory of operation
 
-*Invariant.* After every call, no one waits for whom there is room. So a newcomer that finds room takes it at once, without a look
+*Invariant.* After every call, no waiter could take a free slot. So a newcomer that finds room takes it at once, without a look
 at those that wait: they wait for their own tenant's or their own receiver's slots, not for the one that it takes.
 
-*Turns.* Those that wait are queued by tenant. A slot that becomes free goes to a tenant that has none, else to any; among these to the
-one whose turn was longest ago, and within the tenant to the first whose receiver has room. However many wait for one tenant, the next
-tenant waits for one slot.
+*Turns.* Waiters are queued by tenant. A slot that becomes free goes to a tenant that has none, else to any; among these to the
+tenant that was served longest ago, and within the tenant to the first waiter whose receiver has room. However many wait for one tenant,
+the next tenant waits for one slot.
 
 *Slow work.* While all slots are taken, one slot is *wanted* back for each tenant that waits and has none: the oldest slot of the tenant
 that has the most. The work in a wanted slot (`Slot.work`) is ended when the slot is `CERTAIN_SECONDS` old. So a tenant waits at most

@@ -56,7 +56,7 @@ class Failing(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Replay(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A replay of what is parked."""
+    """One replay of the parked events of a webhook."""
 
     began: Slot
     total: int
@@ -90,7 +90,7 @@ class Statuses:
     """The status of each webhook, with those attempts of this process that are not stored yet."""
 
     def __init__(self, executor: AsyncExecutor, most: int, every: float) -> None:
-        """`most` attempts are kept of each webhook; those that succeed are stored every so many seconds."""
+        """Keep the last `most` attempts of each webhook; store successful ones every `every` seconds."""
         self._executor, self._most, self._every = executor, most, every
         self._pending: dict[tuple[str, str], list[Attempt]] = {}
         self._flushed: dict[tuple[str, str], float] = {}
@@ -121,7 +121,7 @@ class Statuses:
             await self.change(tenant, hook, lambda status: status)
 
     async def flush_all(self, *, now: bool = False) -> None:
-        """The same for all webhooks."""
+        """Run `flush` for all webhooks."""
         for tenant, hook in list(self._pending):
             await self.flush(tenant, hook, now=now)
 

@@ -99,7 +99,7 @@ def _raise() -> None:
 
 
 def marks_a_transaction(harness: Harness) -> None:
-    """A mark in a lent transaction that nobody has ended is found again."""
+    """A mark in a lent transaction that is still open is found again."""
     lender, marking = harness.engine.capabilities.lend, harness.engine.capabilities.marks
     if lender is None or marking is None or not lender.sql:
         return
@@ -146,7 +146,7 @@ def applies_on_a_loop(harness: Harness) -> None:
 
 
 def wakes_by_channel(harness: Harness) -> None:
-    """Whoever listens on a channel is woken once when that begins, and by notifications on it, of another process too."""
+    """A listener on a channel is woken once when it begins, and by notifications on it, those of another process too."""
     channels = harness.engine.capabilities.channels
     if channels is None:
         return

@@ -22,7 +22,7 @@ def survives_close(harness: Harness) -> None:
 
 
 def survives_a_crash(harness: Harness) -> None:
-    """The same without a close: what was answered was durable when it was answered."""
+    """After a crash everything is as it was: what was answered was durable when it was answered."""
     _survives(harness, close=False)
 
 

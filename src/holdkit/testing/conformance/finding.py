@@ -117,7 +117,7 @@ def _pages(harness: Harness, query: Mapping[str, Any]) -> list[str]:
 
 
 def entries_are_found(harness: Harness) -> None:
-    """A search of the journal finds every entry that fits, from either end, and goes on where it has stopped."""
+    """A search of the journal finds every entry that matches, from either end, and continues where the last page ended."""
     _fill(harness)
     everything = harness.engine.read(ReadJournal("", limit=10_000))
     subject = next(entry_of(row).subject for row in everything if entry_of(row).action is Action.HOLD_CONFIRMED)

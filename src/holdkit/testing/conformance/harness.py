@@ -170,7 +170,7 @@ class Harness:
     def rows(
         self, after: Mapping[int, int] | None = None, *, tenant: str | None = None, page: int = 100
     ) -> list[JournalRow]:
-        """The journal, read page by page to its end and sorted by lane, since only entries of one lane are in order."""
+        """Read the journal page by page to its end and sort it by lane, since only entries of one lane are in order."""
         seen = dict(after or {})
         rows: list[JournalRow] = []
         while True:
@@ -185,8 +185,8 @@ class Harness:
                 return sorted(rows, key=lambda row: (row.lane, row.seq))
 
     def journal(self, after: Mapping[int, int] | None = None) -> list[Entry]:
-        """The same, decoded. A change that touches several lanes has its entry in one of them and a part in each of
-        the others."""
+        """Read the journal and decode its entries. A change that touches several lanes has its entry in one of them and a part in each
+        of the others."""
         return [entry_of(row) for row in self.rows(after)]
 
     def numbered_journal(self) -> list[tuple[int, Entry]]:

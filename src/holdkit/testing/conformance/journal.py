@@ -228,7 +228,7 @@ def _touched(harness: Harness, tenant: str, pool: str, page: int) -> list[Journa
 
 
 def _whole(rows: list[JournalRow]) -> list[JournalRow]:
-    """Without parts, of which a history may show some or none: all entries about a hold itself are in one lane."""
+    """Leave out parts, because a history may show some or none: all entries about a hold itself are in one lane."""
     return [row for row in rows if not entry_of(row).part]
 
 
@@ -256,7 +256,7 @@ def verification_can_be_ended(harness: Harness) -> None:
 
 
 def refusals_are_journaled(harness: Harness) -> None:
-    """Where refusals are audited, each has its entry, in the history of what it named, and no row differs."""
+    """Where refusals are audited, each has its entry, in the history of the pool or hold that it named, and no row differs."""
     harness.engine.stored.bound(audit_refusals=True)
     harness.pools(a=2)
     harness.refused(placing(1, "a", 3, actor="user:1"), Reason.INSUFFICIENT_CAPACITY)

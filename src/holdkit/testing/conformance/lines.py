@@ -56,7 +56,7 @@ def in_line(harness: Harness, **paged: int) -> list[int]:
 
 
 def units_are_offered_in_order(harness: Harness) -> None:
-    """Units that become free are offered in the order of the line, by whatever freed them; nobody overtakes."""
+    """Units that become free are offered in the order of the line, whatever freed them; no waiter overtakes."""
     harness.pools(a=3)
     harness.granted(1, quantity=3)
     for number, quantity in ((9, 2), (2, 1), (3, 1), (4, 2)):
@@ -94,7 +94,7 @@ def units_are_offered_in_order(harness: Harness) -> None:
 
 
 def lines_follow_their_pool(harness: Harness) -> None:
-    """A lowered total blocks nobody, a raised one is offered; an archived pool offers nothing; a pool with a line is not removed."""
+    """A lowered total blocks no waiter, a raised one is offered; an archived pool offers nothing; a pool with a line is not removed."""
     harness.pools(a=4)
     harness.done(CreatePool(id="s", total=2, line="skip"))
     harness.granted(1, quantity=2)
@@ -128,7 +128,7 @@ def lines_follow_their_pool(harness: Harness) -> None:
 
 
 def long_lines_are_fed_in_parts(harness: Harness) -> None:
-    """A transaction makes at most `max_offers` offers, and says which pools have more to offer; nobody is left out."""
+    """A transaction makes at most `max_offers` offers, and says which pools have more to offer; no waiter is left out."""
     harness.open(max_offers=2)
     harness.pools(a=7)
     harness.granted(1, quantity=7)
@@ -148,7 +148,7 @@ def long_lines_are_fed_in_parts(harness: Harness) -> None:
 
 
 def making_room_serves_the_line(harness: Harness) -> None:
-    """A full table of holds is swept first to make room; what that returns is offered to those who wait, though nobody asked."""
+    """A full table of holds is swept first to make room; the units that the sweep returns are offered to those who wait."""
     harness.open(max_holds=3)
     harness.pools(a=1, b=5)
     harness.granted(1, ttl=10)
@@ -254,7 +254,7 @@ def trees_move_every_level(harness: Harness) -> None:
 
 
 def racing_ends_offer_every_unit_once(harness: Harness) -> None:
-    """Holds end and waiters leave at the same time: every unit is offered once, in order, and nobody is forgotten."""
+    """Holds end and waiters leave at the same time: every unit is offered once, in order, and no waiter is forgotten."""
     count = THREADS * 4
     harness.pools(a=count)
     for number in range(count):

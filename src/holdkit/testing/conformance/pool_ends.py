@@ -50,7 +50,7 @@ def removed_pools_are_gone(harness: Harness) -> None:
 
 
 def archived_pools_grant_nothing(harness: Harness) -> None:
-    """Nothing is granted on an archived pool, also after it was emptied and swept; existing holds go on."""
+    """Nothing is granted on an archived pool, also after it was emptied and swept; existing holds stay valid."""
     harness.pools(a=5, b=5)
     for number in (1, 2, 3):
         harness.done(placing(number, "a", ttl=50))

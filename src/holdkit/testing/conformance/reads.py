@@ -213,7 +213,7 @@ def large_numbers(harness: Harness) -> None:
 
 
 def nothing_crosses_tenants(harness: Harness) -> None:
-    """The same ids in two tenants are two things: pools, holds, operations, records, due legs, lists and journals."""
+    """Equal ids in two tenants are two things: pools, holds, operations, records, due legs, lists and journals."""
     for tenant, total in (("", 1), ("acme", 2), ("acme2", 3)):
         harness.pools(tenant, a=total)
         harness.done(placing(1, tenant=tenant, op="take", quantity=total, ttl=10 * total))

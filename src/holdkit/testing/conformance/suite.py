@@ -95,7 +95,7 @@ class EngineConformance:
 
 
 class DurableEngineConformance(EngineConformance):
-    """The same, with the checks of durability, for engines that outlive their process."""
+    """Subclass it for an engine that outlives its process: it adds the checks of durability to those of `EngineConformance`."""
 
     def reopen(self, engine: Engine) -> Engine:
         """Open again what this engine has stored. It is closed, or abandoned as after a crash."""

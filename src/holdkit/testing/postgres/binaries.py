@@ -56,7 +56,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def readable(folder: Path, into: Path) -> Path:
-    """The same programs where every user can run them: in place, or copied if a virtual environment lies in a closed folder.
+    """Return a folder from which every user can run these programs: theirs, or a copy if a virtual environment lies in a closed folder.
 
     Copied, not linked: the mode would change for the installer's cache too.
     """

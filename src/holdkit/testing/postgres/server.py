@@ -1,7 +1,7 @@
 """A server to start, stop, kill and start again. Closing it removes everything, and so does the end of the process that owns it,
 however that ends (`watchdog.py`); it is not for data that must be kept.
 
-PostgreSQL refuses to run as root, and as a user without a name. If we are root, its programs run as `nobody`; no
+PostgreSQL refuses to run as root, and as a user without a name. If we are root, its programs run as the user `nobody`; no
 user is created. It is as durable as any (`fsync` is on) unless it is started with other settings: a test that prefers speed must choose them.
 """
 
@@ -98,7 +98,7 @@ class PostgresServer(ServerAddress):
         self.close()
 
     def tcp_dsn(self, database: str = "postgres") -> str:
-        """The same database through 127.0.0.1, for tests that a Unix socket does not allow."""
+        """Return the address of a database through 127.0.0.1, for tests that a Unix socket does not allow."""
         return f"postgresql://{USER}@127.0.0.1:{self.port}/{database}"
 
     def start(self, settings: Mapping[str, str] | None = None) -> None:

@@ -61,7 +61,7 @@ Faces. What they hold has a name, and ends like any hold: `confirm a entity=user
 
 Rates, budgets and calendars; each is known by its name from then on, and a granted hold by its own
 
-    rate     api 10/1s 100/minute             so many per window, per client
+    rate     api 10/1s 100/minute             at most this number per window, per client
     rate consume a api client [3]
     budget   llm requests:3/minute tokens:1000/day@Europe/Berlin
     budget hold a llm client requests:1 tokens:600 ttl=60

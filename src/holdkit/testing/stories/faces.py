@@ -107,13 +107,13 @@ class FaceVerbs(CommandVerbs):
             self.holds[name] = answer
 
     def on_combine(self, statement: Statement) -> Step:
-        """Units, keys and items in one hold."""
+        """Hold units, keys and items in one hold."""
         arguments = dict(statement.arguments)
         del arguments["name"]
         self.check(statement, (yield self.call("hold", [_part(word) for word in arguments.pop("ids")], **arguments)))
 
     def as_command(self, statement: Statement, known: dict[str, str | None]) -> AnyCommand:
-        """The same within a batch."""
+        """Return the command of a `combine` line within a batch."""
         if statement.verb != "combine":
             return super().as_command(statement, known)
         arguments = {name: value for name, value in statement.arguments.items() if name not in ("name", "ids")}

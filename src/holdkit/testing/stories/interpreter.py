@@ -143,7 +143,7 @@ class Interpreter(FaceVerbs, WindowVerbs):
 
 
 def _number(position: str) -> int | None:
-    """The number of an entry; None if a server shows it to nobody but operators."""
+    """Return the number of an entry; None if the server shows it to operators only."""
     _, dot, seq = position.partition(".")
     return int(seq) if dot else None
 
@@ -188,7 +188,7 @@ def run_story(story: Story, connect: Callable[[FakeClock, Limits | None], Kernel
 async def run_story_async(
     story: Story, connect: Callable[[FakeClock, Limits | None], Awaitable[AsyncKernel]], *, durable: bool
 ) -> StoryResult:
-    """The same, awaited."""
+    """Run a story with an async kernel, as `run_story` does."""
     clock = FakeClock()
     script, reply, restarts = Interpreter(story, clock).run(), None, 0
     kernel = await connect(clock, story.limits)

@@ -37,7 +37,7 @@ def remaining(hold: Any) -> int | None:
 
 @register.filter
 def remaining_time(hold: Any) -> str:
-    """The same as people read it: ``4:59``, or ``1:02:03``. Empty if `remaining` is None."""
+    """Format `remaining` for people: ``4:59``, or ``1:02:03``. Empty if `remaining` is None."""
     left = remaining(hold)
     if left is None:
         return ""
