@@ -40,7 +40,7 @@ class Holds(tasks.Holds):
         recover_every: Ttl | None = "15s",
         **options: Any,
     ) -> None:
-        """Schedules `holdkit.sweep` and, if there are sagas, `holdkit.recover`; None: not."""
+        """Schedule `holdkit.sweep` and, if there are sagas, `holdkit.recover`; None: not."""
         super().__init__(url, **options)
         if isinstance(scheduler, BlockingScheduler) and tasks.is_coroutine(
             self.recover_here
@@ -67,7 +67,7 @@ class Holds(tasks.Holds):
             )
 
     def run_again(self, call: tasks.Call, error: HoldkitError, seconds: float) -> Any:
-        """Schedule one more run. While the scheduler is shut down, there is none: the error is the job's."""
+        """Schedule one more run. If the scheduler is shut down, raise the error in the job instead."""
         if not self._scheduler.running:
             raise error
         self._scheduler.add_job(

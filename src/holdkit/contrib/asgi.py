@@ -72,7 +72,7 @@ class AsgiHoldkit(Generic[C]):
         sweep_every: float | None = 5.0,
         **options: Any,
     ) -> None:
-        """`actor` and `tenant` say who makes a request, and for which tenant; `correlation_id` replaces the one from the headers.
+        """Keep the options. `actor` and `tenant` say who makes a request, and for which tenant; `correlation_id` replaces the one from the headers.
         They are called once per request, at the latest when it first asks for the kernel, and may be coroutine functions.
 
         `on_open` is awaited before the first request: the place to create pools and to register sagas. `sweep_every` is in
@@ -86,7 +86,7 @@ class AsgiHoldkit(Generic[C]):
 
     @property
     def kernel(self) -> AsyncKernel:
-        """The kernel, for all tenants: what has no request, such as a background task, uses it."""
+        """Return the kernel for all tenants: for work without a request, such as a background task."""
         if self._kernel is None:
             raise EngineError(
                 "the kernel is open while the application runs, and it is not running: its lifespan was not entered. "
@@ -116,7 +116,7 @@ class AsgiHoldkit(Generic[C]):
         self._kernel = None
 
     def server(self, settings: Settings | None = None, *, pepper: bytes | None = None) -> Application:
-        """Holdkit's HTTP API and dashboard on this kernel, as an ASGI application to mount. It runs while the application does."""
+        """Return Holdkit's HTTP API and dashboard on this kernel, as an ASGI application to mount. It runs while the application does."""
         from ..server import app
 
         made = app(lambda: self.kernel, settings=settings, pepper=pepper)
@@ -124,7 +124,7 @@ class AsgiHoldkit(Generic[C]):
         return made
 
     def middleware(self, app: ASGI) -> ASGI:
-        """Gives every request its context."""
+        """Wrap an application so that every request has its context."""
 
         async def with_context(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] not in ("http", "websocket"):
@@ -151,7 +151,7 @@ class AsgiHoldkit(Generic[C]):
         state.identified = True  # not before: a caller who was turned away does not become anonymous
 
     async def request_kernel(self, request: C, state: RequestState) -> AsyncKernel:
-        """The kernel for a request, bound to its tenant."""
+        """Return the kernel for a request, bound to its tenant."""
         if state.kernel is None:
             kernel = state.opened
             if kernel is None:
@@ -164,7 +164,7 @@ class AsgiHoldkit(Generic[C]):
 
 
 def state_of(scope: Any) -> RequestState:
-    """What the middleware has noted of a request."""
+    """Return the state that the middleware has stored in the scope of a request."""
     state = scope.get(STATE)
     if not isinstance(state, RequestState):
         raise EngineError("this application has no kernel: call install(app) where the application is made")
@@ -172,19 +172,19 @@ def state_of(scope: Any) -> RequestState:
 
 
 async def kernel_of(request: Any) -> AsyncKernel:
-    """The kernel for a request of any framework whose requests have a `scope`."""
+    """Return the kernel for a request of any framework whose requests have a `scope`."""
     state = state_of(request.scope)
     return await state.holdkit.request_kernel(request, state)
 
 
 async def identify(request: Any) -> None:
-    """Set the actor of such a request."""
+    """Set the actor of a request of any framework whose requests have a `scope`."""
     state = state_of(request.scope)
     await state.holdkit.identify(request, state)
 
 
 async def operation_of(request: Any) -> str | None:
-    """The operation id of such a request, from its `Idempotency-Key` and its actor; None without the header."""
+    """Return a request's operation id, made of its `Idempotency-Key` and its actor; None without the header."""
     await identify(request)
     headers = Headers(request.scope)
     if headers.count("idempotency-key") > 1:
@@ -193,7 +193,7 @@ async def operation_of(request: Any) -> str | None:
 
 
 def problem_for(scope: Any, error: Exception) -> ProblemParts:
-    """The answer to an error that a handler raised."""
+    """Return the answer to an error that a handler raised."""
     state = scope.get(STATE)
     if not isinstance(state, RequestState):
         return answer_to(error, request_id_of(Headers(scope).get), None)
@@ -207,12 +207,12 @@ class Headers:
         self._raw: list[tuple[bytes, bytes]] = scope["headers"]
 
     def get(self, name: str) -> str | None:
-        """A header by its name in small letters."""
+        """Return a header by its name in small letters."""
         wanted = name.encode()
         return next((value.decode("latin-1") for key, value in self._raw if key.lower() == wanted), None)
 
     def count(self, name: str) -> int:
-        """How often it was sent."""
+        """Return how often a header was sent."""
         return sum(key.lower() == name.encode() for key, _ in self._raw)
 
 

@@ -30,8 +30,8 @@ class Holds(tasks.Holds):
         sagas: Any = (),
         **options: Any,
     ) -> None:
-        """`url` may also be the application's setting `holdkit_url`. Declares the tasks `holdkit.sweep` and, if there are sagas,
-        `holdkit.recover`, and schedules both in Celery beat; None: not."""
+        """Declare the tasks `holdkit.sweep` and, if there are sagas, `holdkit.recover`, and schedule both in Celery beat; None: not.
+        `url` may also be the application's setting `holdkit_url`."""
         url = url or app.conf.get("holdkit_url")
         if not url:
             raise invalid("url", "url_missing", "give Holds a URL, or the application a setting holdkit_url")
@@ -61,14 +61,14 @@ class Holds(tasks.Holds):
             app.on_after_finalize.connect(schedule, weak=False)
 
     def run_of(self, function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str, str | None]:
-        """The task's name and id."""
+        """Return the task's name and id."""
         if not current_task:
             return super().run_of(function, args)
         return current_task.name, current_task.request.id
 
     def run_again(self, call: tasks.Call, error: HoldkitError, seconds: float) -> Any:  # noqa: ARG002  # it knows the call
-        """`Task.retry`. A task that was called like a function, or eagerly, raises the error itself: there is no worker that could wait
-        for the slot, and Celery would repeat it at once, as often as it may."""
+        """Call `Task.retry`. A task that was called like a function, or eagerly, raises the error itself: there is no worker that could wait
+        for the slot, and Celery would retry it at once, up to `max_retries` times."""
         if not current_task or current_task.request.called_directly or current_task.request.is_eager:
             raise error
         raise current_task.retry(exc=error, countdown=seconds)

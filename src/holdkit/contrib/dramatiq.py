@@ -34,7 +34,7 @@ class Holds(tasks.Holds):
     """
 
     def __init__(self, broker: dramatiq.Broker | None = None, url: str = DEFAULT_URL, **options: Any) -> None:
-        """Declares the actors `holdkit.sweep` and, if there are sagas, `holdkit.recover`."""
+        """Declare the actors `holdkit.sweep` and, if there are sagas, `holdkit.recover`."""
         super().__init__(url, **options)
         broker = broker or dramatiq.get_broker()
         broker.add_middleware(_Lifecycle(self))
@@ -42,18 +42,18 @@ class Holds(tasks.Holds):
         self.recover_actor = _actor(broker, "holdkit.recover", self.recover_here) if self._sagas else None
 
     def run_of(self, function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str, str | None]:
-        """The actor's name and the message's id."""
+        """Return the actor's name and the message's id."""
         return _message.get() or super().run_of(function, args)
 
     def run_again(self, call: tasks.Call, error: HoldkitError, seconds: float) -> Any:
-        """Dramatiq's `Retry`. An actor that was called like a function raises the error itself."""
+        """Raise Dramatiq's `Retry`. An actor that was called like a function raises the error itself."""
         if _message.get() is None:
             raise error
         raise Retry(str(error), delay=ceil(seconds * 1000)) from error
 
 
 def _actor(broker: dramatiq.Broker, name: str, work: Callable[[], Any]) -> Any:
-    """The next message does what this one could not, so none is retried, and none is worth much when it is old."""
+    """Declare an actor for scheduled work. Its messages expire and are not retried, because the next one does the work."""
 
     def run() -> None:
         work()
@@ -77,7 +77,7 @@ class _Lifecycle(Middleware):  # the names of parameters are Dramatiq's
     def after_process_message(
         self, broker: Any, message: Any, *, result: Any = None, exception: BaseException | None = None
     ) -> None:
-        """Called before `Retries`, which was added earlier, looks at the exception."""
+        """Mark final errors before `Retries`, which was added earlier, looks at the exception."""
         _message.set(None)
         if isinstance(exception, HoldkitError) and tasks.seconds_until_retry(exception) is None:
             message.options.setdefault("throws", type(exception))

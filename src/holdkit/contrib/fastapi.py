@@ -23,7 +23,7 @@ OperationId: TypeAlias = Annotated[str | None, Depends(operation_id)]
 
 
 def acting_as(dependency: Callable[..., Any]) -> Any:
-    """A dependency that makes what another one returns the actor of the request: an `Actor`, text such as `user:7`, or None.
+    """Return a dependency that sets the request's actor to what another dependency returns: an `Actor`, text such as `user:7`, or None.
 
     Name it where the application or a router is made, ``FastAPI(dependencies=[acting_as(current_actor)])``: those run before the
     dependencies of a handler, `OperationId` among them.

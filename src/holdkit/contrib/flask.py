@@ -77,11 +77,11 @@ class Holdkit:
         app.register_error_handler(Problem, _answer)
 
     def kernel(self, app: Flask | None = None) -> Kernel:
-        """The kernel of this process, for all tenants: for what has no request, such as a command."""
+        """Return the kernel of this process for all tenants: for work without a request, such as a command."""
         return _extension(app or current_app)[1].get()
 
     def request_kernel(self) -> Kernel:
-        """The kernel for the request at hand, bound to its tenant. The first call of a request sets its actor."""
+        """Return the kernel for the request at hand, bound to its tenant. The first call of a request sets its actor."""
         state = _state()
         if state.kernel is None:
             kernel = self.kernel()
@@ -138,7 +138,7 @@ hk: Kernel = LocalProxy(_kernel_here)  # type: ignore[assignment]
 
 
 def operation_id() -> str | None:
-    """The operation id of the request, to pass on as `op=`: from its `Idempotency-Key` and its actor; None without the header."""
+    """Return the request's operation id, to pass on as `op=`, made of its `Idempotency-Key` and its actor; None without the header."""
     _kernel_here()  # sets the actor
     return operation_id_of(request.headers.get)
 

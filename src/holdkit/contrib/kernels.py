@@ -41,7 +41,7 @@ class ProcessKernel:
         sweep_every: float | None = None,
         **options: Any,
     ) -> None:
-        """`on_open` is called in each process, with the kernel, before anybody else has it. `options`: of `holdkit.connect`."""
+        """Keep the options. `on_open` is called in each process with the kernel, before any caller gets it; `options` are those of `holdkit.connect`."""
         self.url, self._options = url, options
         self._on_open, self._sweep_every = on_open, sweep_every
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ class ProcessKernel:
         _every.add(self)
 
     def get(self) -> Kernel:
-        """The kernel; opens it if this process has none yet."""
+        """Return the kernel; open it if this process has none yet."""
         kernel = self._opened.kernel
         if kernel is not None and not kernel._executor.closed:
             return kernel
@@ -80,7 +80,7 @@ class ProcessKernel:
         return kernel
 
     def close(self) -> None:
-        """Close it, if it is open. (It is also closed when the process ends.) A later call opens it again."""
+        """Close the kernel, if it is open. (It is also closed when the process ends.) A later call opens it again."""
         self._opened.close()
 
     def after_fork(self) -> None:
@@ -90,7 +90,7 @@ class ProcessKernel:
 
 
 class _Opened:
-    """What a process has opened. Apart from its owner, so that it can be closed when that is gone."""
+    """The kernel that a process has opened: an object of its own, so that it can be closed after its owner was collected."""
 
     def __init__(self) -> None:
         self.kernel: Kernel | None = None
@@ -120,7 +120,7 @@ class LoopKernels:
         _every.add(self)
 
     async def get(self) -> AsyncKernel:
-        """The kernel; opens it if this loop has none yet."""
+        """Return the kernel; open it if this loop has none yet."""
         loop = asyncio.get_running_loop()
         opening = self._opening.get(loop)
         if opening is None or (opening.done() and _is_over(opening)):
@@ -152,7 +152,7 @@ class LoopKernels:
 
 
 def _is_over(opening: asyncio.Task[AsyncKernel]) -> bool:
-    """Whether it failed, or its kernel was closed since."""
+    """Return whether an opening failed, or its kernel was closed since."""
     return opening.cancelled() or opening.exception() is not None or opening.result()._executor.closed
 
 

@@ -35,7 +35,7 @@ class HoldkitPlugin(AsgiHoldkit[ASGIConnection[Any, Any, Any, Any]], InitPlugin)
     """A kernel for a Litestar application. Handlers get it as `hk`, and the operation id of a request as `operation_id`."""
 
     def on_app_init(self, app_config: AppConfig) -> AppConfig:
-        """Called by Litestar. The kernel is opened before whatever else the application opens, and closed after it."""
+        """Open the kernel before everything else that the application opens, and close it after that. Litestar calls this."""
         app_config.lifespan.insert(0, self.lifespan)
         app_config.middleware.append(self.middleware)
         app_config.guards.append(_identify)
@@ -45,7 +45,7 @@ class HoldkitPlugin(AsgiHoldkit[ASGIConnection[Any, Any, Any, Any]], InitPlugin)
         return app_config
 
     def mount(self, path: str, settings: Settings | None = None, *, pepper: bytes | None = None) -> ASGIRouteHandler:
-        """A route handler that serves Holdkit's HTTP API and its dashboard below `path`. Needs the extra `server`."""
+        """Return a route handler that serves Holdkit's HTTP API and its dashboard below `path`. Needs the extra `server`."""
         application: Any = self.server(settings, pepper=pepper)
         below = "/" + path.strip("/")
 
@@ -58,17 +58,17 @@ class HoldkitPlugin(AsgiHoldkit[ASGIConnection[Any, Any, Any, Any]], InitPlugin)
 
 
 async def request_kernel(scope: Scope) -> AsyncKernel:
-    """The kernel for a request, bound to the request's tenant; its calls are made in the name of the request's actor."""
+    """Return the kernel for a request, bound to the request's tenant; its calls are made in the name of the request's actor."""
     return await kernel_of(ASGIConnection(scope))
 
 
 async def operation_id(scope: Scope) -> str | None:
-    """The operation id of a request, to pass on as `op=`: from its `Idempotency-Key` and its actor; None without the header."""
+    """Return a request's operation id, to pass on as `op=`, made of its `Idempotency-Key` and its actor; None without the header."""
     return await operation_of(ASGIConnection(scope))
 
 
 async def _identify(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
-    """A guard: Litestar calls it in the handler's own task, before it finds the dependencies."""
+    """Set the actor of a request. This is a guard: Litestar calls it in the handler's own task, before it finds the dependencies."""
     await identify(connection)
 
 

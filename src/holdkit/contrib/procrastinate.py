@@ -30,7 +30,7 @@ class Holds(tasks.Holds):
         recover_cron: str | None = "* * * * * */15",
         **options: Any,
     ) -> None:
-        """Declares the tasks `holdkit.sweep` and, if there are sagas, `holdkit.recover`, periodic ones by these crontab lines, whose
+        """Declare the tasks `holdkit.sweep` and, if there are sagas, `holdkit.recover`, periodic ones by these crontab lines, whose
         sixth field is seconds; None: not periodic. A job that waits keeps the next one out of the queue."""
         super().__init__(url, **options)
         self.sweep_task = _declare(app, "holdkit.sweep", self.sweep, sweep_cron)
@@ -39,12 +39,12 @@ class Holds(tasks.Holds):
             self.recover_task = _declare(app, "holdkit.recover", self.recover_here, recover_cron)
 
     def retry(self, *, max_attempts: int | None = None, otherwise: BaseRetryStrategy | None = None) -> Retry:
-        """The retry strategy for tasks of `@holds(…)` and `@holds.retrying`. `otherwise` is asked about exceptions that are not
+        """Return the retry strategy for tasks of `@holds(…)` and `@holds.retrying`. `otherwise` is asked about exceptions that are not
         Holdkit's; by default they are not retried."""
         return Retry(max_attempts, otherwise)
 
     def run_of(self, function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str, str | None]:
-        """The task's name; the job's id if the task is passed its context."""
+        """Return the task's name; the job's id if the task is passed its context."""
         if args and isinstance(args[0], JobContext):
             job = args[0].job
             return job.task_name, None if job.id is None else f"job-{job.id}"
@@ -58,7 +58,7 @@ class Retry(BaseRetryStrategy):
         self._max_attempts, self._otherwise = max_attempts, otherwise
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        """Called by procrastinate."""
+        """Return when to run a failed job again; None: not. procrastinate calls this."""
         if not isinstance(exception, RunAgain | HoldkitError):
             asked = self._otherwise
             return None if asked is None else asked.get_retry_decision(exception=exception, job=job)

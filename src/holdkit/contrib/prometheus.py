@@ -23,7 +23,7 @@ _FAMILIES: Final = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
 
 
 def family_of(measure: Measure) -> Metric:
-    """A measure as `prometheus_client` has it."""
+    """Convert a measure to a metric family of `prometheus_client`."""
     if measure.kind == "histogram":
         return HistogramMetricFamily(measure.name, measure.says, buckets=list(measure.buckets), sum_value=measure.sum)
     family: Metric = _FAMILIES[measure.kind](measure.name, measure.says, labels=measure.labels)
@@ -44,11 +44,11 @@ class KernelCollector(Collector):
         self._executor, self._allowed = hk._executor, allowed_pools(pools)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing is read when it is registered."""
+        """Return nothing, so that registering the collector reads nothing."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics, in a stable order; none of a closed kernel."""
+        """Yield all metrics, in a stable order; none of a closed kernel."""
         executor = self._executor
         if executor.closed:
             return

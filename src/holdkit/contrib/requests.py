@@ -28,7 +28,7 @@ MAX_OP: Final = 255
 
 
 def request_id_of(header: GetHeader) -> str:
-    """The id of a request: `X-Request-Id` or `X-Correlation-Id`, else the trace id of `traceparent`, else a new one.
+    """Return the id of a request: `X-Request-Id` or `X-Correlation-Id`, else the trace id of `traceparent`, else a new one.
 
     What a caller has written there is ignored unless it is fit for a journal and a log: 1 to 64 letters, digits, `.`, `_`, `-`.
     """
@@ -96,7 +96,7 @@ def _time_of(kernel: AsyncKernel | Kernel | None) -> object:
 
 
 def checked_tenant(name: object) -> str:
-    """What an application's `tenant` function returned. It must name one: the default tenant would be everybody's."""
+    """Check what an application's `tenant` function returned. It must name a tenant, because all callers would share the default one."""
     if not isinstance(name, str) or not name:
         raise invalid("tenant", "tenant_required", "the application named no tenant for this request")
     return name

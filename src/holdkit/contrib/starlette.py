@@ -65,12 +65,12 @@ class Holdkit(AsgiHoldkit[HTTPConnection]):
 
 
 async def request_kernel(request: HTTPConnection) -> AsyncKernel:
-    """The kernel for a request, bound to the request's tenant; its calls are made in the name of the request's actor."""
+    """Return the kernel for a request, bound to the request's tenant; its calls are made in the name of the request's actor."""
     return await kernel_of(request)
 
 
 async def operation_id(request: HTTPConnection) -> str | None:
-    """The operation id of a request, to pass on as `op=`: from its `Idempotency-Key` and its actor; None without the header.
+    """Return a request's operation id, to pass on as `op=`, made of its `Idempotency-Key` and its actor; None without the header.
 
     A malformed header is answered with 400.
     """

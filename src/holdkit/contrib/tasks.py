@@ -55,7 +55,7 @@ _lease: ContextVar[Lease | AsyncLease | None] = ContextVar("holdkit_lease", defa
 
 
 def current_lease() -> Any:
-    """The lease of the task that runs here. (A parameter called `lease` gets it too.)"""
+    """Return the lease of the task that runs here. (A parameter called `lease` gets it too.)"""
     lease = _lease.get()
     if lease is None:
         raise invalid("lease", "lease_missing", "there is none here: the task needs @holds(…)")
@@ -83,7 +83,7 @@ class Plan(NamedTuple):
     taken: float
 
     def lease(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The lease for these arguments of the task."""
+        """Return the lease for these arguments of the task."""
 
         def found(given: Any) -> Any:
             return given(*args, **kwargs) if callable(given) else given
@@ -105,7 +105,7 @@ class Holds:
         on_open: Callable[[Kernel], Any] | None = None,
         **options: Any,
     ) -> None:
-        """`sagas` are those that `recover` drives. `on_open` is called with each kernel for threads when it is opened. `options`
+        """Keep the options. `recover` drives the `sagas`. `on_open` is called with each kernel for threads when it is opened. `options`
         are those of `holdkit.connect`."""
         self._sagas, self._on_open = (*sagas,), on_open
         self._kernels = ProcessKernel(url, on_open=self._prepare, **options)
@@ -113,11 +113,11 @@ class Holds:
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel of this process, for tasks that are plain functions; the first use opens it."""
+        """Return the kernel of this process, for tasks that are plain functions; the first use opens it."""
         return self._kernels.get()
 
     async def async_kernel(self) -> AsyncKernel:
-        """The kernel of this event loop, for tasks that are coroutine functions; the first use opens it."""
+        """Return the kernel of this event loop, for tasks that are coroutine functions; the first use opens it."""
         return await self._loop_kernels.get()
 
     def close(self) -> None:
@@ -212,7 +212,7 @@ class Holds:
         return task
 
     def _after(self, error: errors.HoldkitError, lease: Any, taken: float, call: Call) -> Any:
-        """What becomes of a run that ended with this error."""
+        """Run the task again if the error says that it may succeed later; otherwise raise the error."""
         seconds = seconds_until_retry(error, taken=taken)
         if isinstance(error, errors.HoldExpired) and lease is not None and error.subject == lease.hold.id:
             seconds = spread(SOON)
@@ -238,7 +238,7 @@ class Holds:
     # What a queue's own module replaces
 
     def run_of(self, function: Callable[..., Any], _args: tuple[Any, ...]) -> tuple[str, str | None]:
-        """The task's name and the id of this run, for the journal."""
+        """Return the task's name and the id of this run, for the journal."""
         return _name_of(function), None
 
     def run_again(self, call: Call, error: errors.HoldkitError, seconds: float) -> Any:  # noqa: ARG002  # for those who need it
@@ -248,7 +248,7 @@ class Holds:
     # Scheduled work
 
     def sweep(self) -> int:
-        """Expire what is due; returns how many holds. If that fails it says so in the log: the next run does it."""
+        """Expire due holds and return how many. Log a failure: the next run retries."""
         expired = 0
         try:
             for _ in range(MAX_ROUNDS):
@@ -278,13 +278,13 @@ class Holds:
 
     @property
     def recover_here(self) -> Callable[[], Any]:
-        """`recover_async` if a saga has a coroutine function, else `recover`."""
+        """Call `recover_async` if a saga has a coroutine function, else `recover`."""
         return self.recover_async if any(map(_is_async, self._sagas)) else self.recover
 
 
 @contextmanager
 def _known(lease: Any) -> Iterator[None]:
-    """A block in which `current_lease` returns this lease."""
+    """Run a block in which `current_lease` returns this lease."""
     token = _lease.set(lease)
     try:
         yield
@@ -299,7 +299,7 @@ def _known(lease: Any) -> Iterator[None]:
 
 
 def _with_lease(function: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
-    """Calls a task with its lease, wherever the parameter stands."""
+    """Wrap a task so that its parameter `lease`, at any position, gets the lease."""
     place, kind = [*signature.parameters].index("lease"), signature.parameters["lease"].kind
     positional = kind is not inspect.Parameter.KEYWORD_ONLY
 
@@ -330,12 +330,12 @@ def _is_async(saga: Any) -> bool:
 
 
 def is_coroutine(work: Callable[[], Any]) -> bool:
-    """Whether it must be awaited."""
+    """Return whether a call of the function must be awaited."""
     return inspect.iscoroutinefunction(work)
 
 
 def seconds_of(every: Ttl | None, name: str) -> float | None:
-    """How often scheduled work runs, in seconds; None: never."""
+    """Return the interval of scheduled work in seconds; None: it never runs."""
     return None if every is None else span(every, name) / SECOND
 
 

@@ -66,7 +66,7 @@ class Buyers:
                 group.create_task(buy_repeatedly())
 
     async def visit(self, who: str, pool: str, ttl: float, until: float) -> None:
-        """One buyer: hold seats, then decide."""
+        """Run one buyer: hold seats, then decide."""
         seats = self.random.randint(1, 4)
         for attempt in range(ATTEMPTS):
             try:
@@ -136,7 +136,7 @@ class Buyers:
         return True
 
     async def race(self, pool: str, rivals: int) -> int:
-        """All buyers request the same last unit at once; returns how many got it."""
+        """Let all buyers request the same last unit at once; return how many got it."""
 
         async def rival(number: int) -> int:
             try:
@@ -177,7 +177,7 @@ class Buyers:
         self.counts[name] += 1
 
     def take_counts(self) -> dict[str, int]:
-        """The counts since the last call."""
+        """Return the counts since the last call."""
         counts, self.counts = dict(self.counts), Counter()
         return counts
 
@@ -243,7 +243,7 @@ class BuyerProcess:
         return await self.answer()
 
     async def answer(self) -> Any:
-        """The next answer; raises `RuntimeError` if the process has ended."""
+        """Return the next answer; raise `RuntimeError` if the process has ended."""
         answer = await self._answers.get()
         if answer is None:
             raise RuntimeError(f"buyer process {self.name} ended early, with code {await self.process.wait()}")

@@ -36,7 +36,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def ttl(self) -> float:
-        """Seconds for which a seat is held."""
+        """Return for how many seconds a seat is held."""
         return max(0.5, self.seconds / 4)
 
 
@@ -119,7 +119,7 @@ class Sale:
         )
 
     async def grab_some(self) -> dict[str, Any]:
-        """Before the sale: one process takes seats that it will not be able to pay for."""
+        """Let one process take seats, before the sale, that it will not be able to pay for."""
         plan, doomed = self.plan, self.doomed
         assert doomed is not None
         holds, seats = 20, max(1, plan.seats // 200)
@@ -148,7 +148,7 @@ class Sale:
             self.statistics.problem(f"only {self.killed.came_back} of {holds} holds of the killed process expired")
 
     async def pay_late(self) -> None:
-        """Two late payments: once the seat is still available, once it is not."""
+        """Make two late payments: once the seat is still available, once it is not."""
         await self.pause()
         ttl = max(0.3, self.plan.seconds / 40)
         boxes = ("box:left", "box:right")
@@ -186,7 +186,7 @@ class Sale:
         self.say(f"20 calls are sent twice with the same operation id: {replayed} replayed, {held} coats held, not 40.")
 
     async def race(self) -> None:
-        """All processes compete for one last seat."""
+        """Let all processes compete for one last seat."""
         await self.pause()
         plan = self.plan
         await self.hk.create_pool(LAST, 1)
@@ -228,7 +228,7 @@ class Sale:
         return self.summary(pool.consumed, len(report.differences))
 
     def summary(self, sold: int, differences: int) -> Summary:
-        """The figures of the whole run."""
+        """Return the figures of the whole run."""
         summary = self.statistics.summary()
         summary.sold, summary.differences = sold, differences
         summary.killed, summary.race = self.killed, self.race_result

@@ -40,19 +40,19 @@ class Plain:
 
 
 def bar(statistics: Statistics, width: int = 30) -> str:
-    """Sold, held and free seats as a bar of characters."""
+    """Return sold, held and free seats as a bar of characters."""
     sold, held = cells(statistics, width)
     return f"[{'#' * sold}{'=' * held}{'.' * (width - sold - held)}]"
 
 
 def cells(statistics: Statistics, width: int) -> tuple[int, int]:
-    """How many cells of the bar are sold and held; any number above zero gets at least one."""
+    """Return how many cells of the bar are sold and held; any number above zero gets at least one."""
     sold = min(width, -(-statistics.sold * width // statistics.seats))
     return sold, min(width - sold, -(-statistics.held * width // statistics.seats))
 
 
 def figures(statistics: Statistics) -> str:
-    """The figures as text."""
+    """Return the figures as text."""
     return f"sold {statistics.sold}, held {statistics.held}, free {statistics.free}, expired {statistics.actions['hold.expired']}"
 
 
@@ -99,7 +99,7 @@ class Live:
         )
 
     def _latest(self, width: int) -> list[tuple[float, str]]:
-        """The latest lines of narration that fit into the terminal."""
+        """Return the latest lines of narration that fit into the terminal."""
         lines_left = self._console.height - 13
         kept: list[tuple[float, str]] = []
         for at, text in reversed(self._narration):
@@ -120,7 +120,7 @@ class Live:
 
 
 def rows(statistics: Statistics, calls_per_second: float) -> list[tuple[str, ...]]:
-    """The rows of figures in the live view."""
+    """Return the rows of figures in the live view."""
     counts, actions = statistics.counts, statistics.actions
     return [
         (f"granted     {actions['hold.held']}", f"refused: no seats   {statistics.refused.get('insufficient_capacity', 0)}",
@@ -135,7 +135,7 @@ def rows(statistics: Statistics, calls_per_second: float) -> list[tuple[str, ...
 
 
 def summary_text(summary: Summary) -> str:
-    """The summary as text."""
+    """Return the summary as text."""
     late, killed, race = summary.late, summary.killed, summary.race
     alive = summary.granted - summary.confirmed - summary.released - summary.expired
     ended = f"{summary.confirmed} confirmed, {summary.released} released, {summary.expired} expired, {alive} alive"

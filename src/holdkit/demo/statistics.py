@@ -84,12 +84,12 @@ class Statistics:
 
     @property
     def free(self) -> int:
-        """Seats that are neither held nor sold."""
+        """Return how many seats are neither held nor sold."""
         return self.seats - self.held - self.sold
 
     @property
     def refused(self) -> dict[str, int]:
-        """Refusals by reason, most frequent first."""
+        """Return refusals by reason, most frequent first."""
         mark = "refused:"
         return {name.removeprefix(mark): n for name, n in self.counts.most_common() if name.startswith(mark)}
 
@@ -125,7 +125,7 @@ class Statistics:
         self.problems.append(text)
 
     def summary(self) -> Summary:
-        """The figures so far."""
+        """Return the figures so far."""
         commits = len(self.per_moment)
         entries = sum(self.per_moment.values())
         return Summary(

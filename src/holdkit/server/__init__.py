@@ -17,7 +17,7 @@ except ModuleNotFoundError as missing:
 
 
 def app(source: Source, *, settings: Settings | None = None, pepper: bytes | None = None) -> Application:
-    """An ASGI application for a kernel, a URL, or a function that has the kernel when the application starts. Run it by itself, or
+    """Return an ASGI application for a kernel, a URL, or a function that has the kernel when the application starts. Run it by itself, or
     mount it in another application. When mounted, enter `app.lifespan()` in the host's own lifespan, because hosts do not forward
     theirs."""
     return Application(source, settings=settings, pepper=pepper)

@@ -65,7 +65,7 @@ def operators_only(caller: Caller) -> None:
 
 
 def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    """A network that a setting names, or `InvalidRequest`."""
+    """Return the network that a setting names. Raise `InvalidRequest` if it is none."""
     try:
         return ipaddress.ip_network(text)
     except ValueError as error:
@@ -95,7 +95,7 @@ class Admission:
         """Called after each refresh, whether or not anything changed."""
 
     async def refresh(self) -> None:
-        """Learn of changed keys."""
+        """Read the keys and tenants that have changed."""
         self._pepper = self._pepper or await self.keys.pepper()
         await self.directory.refresh()
         self.on_refresh()
@@ -112,7 +112,7 @@ class Admission:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no API key at all."""
+        """Return whether there is no API key at all."""
         return not self.directory.keys
 
     def caller_of(self, request: Request, operation: Operation) -> Caller | None:
@@ -127,7 +127,7 @@ class Admission:
         return caller
 
     def allowed(self, headers: dict[bytes, bytes], operation: Operation) -> Caller:
-        """The caller, if it may call this operation now; raises `Problem` otherwise."""
+        """Return the caller if it may call this operation now; otherwise raise `Problem`."""
         needed = operation.scope
         assert needed is not None
         caller = self._anonymous if self._settings.open else self._authenticated(headers.get(b"authorization"))
@@ -142,7 +142,7 @@ class Admission:
         return caller
 
     def _person(self, request: Request) -> str | None:
-        """The actor that a trusted proxy names. The header is ignored from any other peer: callers could choose it."""
+        """Return the actor that a trusted proxy names. Ignore the header from any other peer, because callers could choose it."""
         raw = request.headers.get(self._actor_header)
         peer = request.scope.get("client")
         if raw is None or not peer or not self._is_trusted(peer[0]):
@@ -170,7 +170,7 @@ class Admission:
         return any((mapped or address) in network for network in self.trusted)
 
     def positions(self, tenant: str, *, sealed: bool = False) -> PlainPositions:
-        """How the callers and webhooks of a tenant see positions and cursors: readable for the default tenant, whose keys are
+        """Return how the callers and webhooks of a tenant see positions and cursors: readable for the default tenant, whose keys are
         operators' unless they are limited, sealed for the others."""
         if not tenant and not sealed:
             return PlainPositions()
@@ -193,7 +193,7 @@ class Admission:
         return known.caller
 
     def _check_key(self, presented: str, now: Slot) -> KnownKey:
-        """Find the key that was presented, or raise `Problem`: after the same work, whatever is wrong with it."""
+        """Find the key that was presented, or raise `Problem`. Every wrong key costs equal work, so that time reveals nothing."""
         id, secret = read_key(presented) or (_NO_ID, "")
         key = self.directory.keys.get(id)
         secret_hash = hash_secret(id, secret, self._pepper)

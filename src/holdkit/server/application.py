@@ -98,13 +98,13 @@ class Running:
         self._openapi: bytes | None = None
 
     def openapi(self) -> bytes:
-        """The OpenAPI document, built once."""
+        """Return the OpenAPI document, built once."""
         if self._openapi is None:
             self._openapi = openapi_json(OPERATIONS)
         return self._openapi
 
     def numbers(self) -> dict[str, Any]:
-        """The statistics of `/v1/stats` and `/metrics`."""
+        """Return the statistics of `/v1/stats` and `/metrics`."""
         stats, metrics, sweeper = self.kernel._executor.stats, self.metrics, self.sweeper
         refusals = {
             f"{kind}.{outcome}": n for (kind, outcome), n in sorted(metrics.commands.items()) if outcome != "done"
@@ -147,11 +147,11 @@ class Running:
         }
 
     def measures(self) -> Iterable[Measure]:
-        """What `/metrics` shows, without pools, which must be read."""
+        """Yield what `/metrics` shows, except pools, which must be read."""
         return server_measures(self.metrics, self.numbers(), self.kernel._executor.stats)
 
     def plain_headers(self, request: Request) -> list[tuple[str, str]]:
-        """The headers that every answer carries, for streams."""
+        """Return the headers that every answer carries, for streams."""
         return [("X-Request-Id", request.id), ("X-Content-Type-Options", "nosniff")]
 
     def stop(self) -> None:
@@ -258,7 +258,7 @@ class Application:
             await running.sweeper.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
+        """Handle an ASGI connection: a request, or the lifespan."""
         if scope["type"] == "http":
             try:
                 if self._tracer is None:
@@ -277,7 +277,7 @@ class Application:
             await send({"type": "websocket.close", "code": 1003})
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """The lifespan protocol, used when the application is not mounted."""
+        """Speak the lifespan protocol, when the application is not mounted."""
         await receive()
         began = False
         try:
@@ -314,7 +314,7 @@ def _sealing(journal: Journal) -> Sealing | None:
 
 
 async def _maintain(running: Running) -> None:
-    """Webhooks first: a server that has many need not have found all of them before it answers."""
+    """Run the background work, webhooks first: a server with many webhooks answers requests before it has found all of them."""
     while True:
         try:
             await running.webhook_sender.sync_all()

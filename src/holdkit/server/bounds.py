@@ -24,7 +24,7 @@ RESERVED_FILES = 256
 
 
 def bounds_of(settings: Settings, files: int | None = None) -> Bounds:
-    """The bounds in force: those that are set, and for the others what the limit of open `files` (RLIMIT_NOFILE) allows.
+    """Return the bounds in force: those that are set, and for the others what the limit of open `files` (RLIMIT_NOFILE) allows.
 
     connections: files - 256 - pool_size, but at least half of the files, and at most 4,000. requests: three quarters of the
     connections, so that a client that is one too many still gets a connection, and on it a 503. requests_of_tenant: half of the requests."""

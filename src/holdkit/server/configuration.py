@@ -57,27 +57,27 @@ class Setting(Struct, frozen=True):
 
     @property
     def group(self) -> str:
-        """The name of its group; empty if it has none."""
+        """Return the name of its group; empty if it has none."""
         return self.name.rpartition(".")[0]
 
     @property
     def line(self) -> str:
-        """Its name in the file, after the name of its table."""
+        """Return its name in the file, after the name of its table."""
         table, _, name = self.name.rpartition(".")
         return f"[{table}] {name}" if table else name
 
     @property
     def flag(self) -> str:
-        """Its flag."""
+        """Return its flag."""
         return "--" + self.name.replace(".", "-").replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """Its environment variable."""
+        """Return its environment variable."""
         return PREFIX + self.name.replace(".", "_").upper()
 
     def shown(self, value: Any) -> str:
-        """A value as it may be shown."""
+        """Return a value as it may be shown."""
         return "(hidden)" if self.secret and value is not None else written(value)
 
 
@@ -88,7 +88,7 @@ class Configured(Struct, frozen=True):
     sources: dict[str, Source]
 
     def listed(self) -> Iterator[tuple[Setting, Any, Source]]:
-        """Every setting with its value and its source, in the order of their definition."""
+        """Yield every setting with its value and its source, in the order of their definition."""
         for setting in SETTINGS.values():
             value: Any = self.configuration
             for part in setting.name.split("."):
@@ -131,7 +131,7 @@ def _check_paths(configuration: Configuration) -> None:
 
 
 def written(value: Any) -> str:
-    """The value of a setting as one would write it in a flag."""
+    """Return the value of a setting as one would write it in a flag."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -204,7 +204,7 @@ def _check(setting: Setting, value: Any, source: Source) -> None:
 
 
 def _plain(setting: Setting, value: Any) -> Any:
-    """A value as msgspec expects it: text is split at commas for a collection, and `none` is None."""
+    """Return a value as msgspec expects it: text is split at commas for a collection, and `none` is None."""
     if not isinstance(value, str):
         return value
     if _is_collection(setting.type):

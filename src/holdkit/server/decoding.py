@@ -61,7 +61,7 @@ async def _gather(request: Request, message: Message, max_body: int) -> bytes:
 
 
 def body_late(seconds: float) -> Problem:
-    """The problem of a body that did not arrive within `requests.body_timeout`."""
+    """Return the problem of a body that did not arrive within `requests.body_timeout`."""
     return Problem(408, "body_late", f"the body did not arrive within {seconds:g} s")
 
 
@@ -86,7 +86,7 @@ _NUL: Final = b"\\u0000"
 
 
 def _with_nul(value: Any, path: str = "") -> str | None:
-    """The first field whose name or text contains NUL, which not every engine can store; None if there is none."""
+    """Return the first field whose name or text contains NUL, which not every engine can store; None if there is none."""
     if isinstance(value, str):
         return path if "\0" in value else None
     if isinstance(value, dict):
@@ -101,7 +101,7 @@ def _with_nul(value: Any, path: str = "") -> str | None:
 
 
 def _unprintable(path: str) -> Problem:
-    """The problem of a text with NUL, in the words of the core, which refuses all control characters in its own fields."""
+    """Return the problem of a text with NUL, in the words of the core, which refuses all control characters in its own fields."""
     field = (path or "body")[:128].encode("ascii", "backslashreplace").decode()
     code = f"{field.rpartition('.')[2].partition('[')[0]}_unprintable"
     return Problem(400, "invalid_request", "must not contain control characters", field=field, code=code)
@@ -124,7 +124,7 @@ def _depth(body: bytes) -> int:
 
 
 def _brackets(body: bytes) -> bytes:
-    """The brackets outside of strings. Without a backslash every quote begins or ends a string, so splitting there is enough."""
+    """Return the brackets outside of strings. Without a backslash every quote begins or ends a string, so splitting there is enough."""
     if b"\\" not in body:
         return b"".join(body.split(b'"')[::2]).translate(None, _NOT_BRACKETS)
     return b"".join(token for token in _token.findall(body) if token in _BRACKETS)
@@ -162,7 +162,7 @@ _strict: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_
 
 
 def decode_body(body: bytes, kind: type[T], limits: Requests) -> T:
-    """The body as its struct; refuses unknown fields, wrong types and all that `parse_json` refuses, and names the field."""
+    """Decode the body into its struct. Refuse unknown fields, wrong types and all that `parse_json` refuses, and name the field."""
     value = parse_json(body, limits.max_depth)
     try:
         return msgspec.convert(value, kind)
@@ -198,7 +198,7 @@ def _invalid_field(error: msgspec.ValidationError, prefix: str = "") -> Problem:
 
 
 def read_query(raw: bytes, kind: type[T], limits: Requests) -> T:
-    """The query string as its struct: known names, each at most once, with values of their type."""
+    """Decode the query string into its struct: known names, each at most once, with values of their type."""
     if not raw:
         return kind()
     if len(raw) > limits.max_query:

@@ -41,20 +41,20 @@ class Directory:
         self._refreshing = asyncio.Lock()
 
     def keys_of(self, tenant: str) -> Collection[StoredKey]:
-        """The keys of a tenant, also those that have ended."""
+        """Return the keys of a tenant, also those that have ended."""
         return tuple(self._by_tenant.get(tenant, {}).values())
 
     def active_keys_of(self, tenant: str) -> int:
-        """How many keys of a tenant are active."""
+        """Return how many keys of a tenant are active."""
         now = self._clock()
         return sum(ended_at(key, now) is None for key in self._by_tenant.get(tenant, {}).values())
 
     def with_keys(self) -> list[str]:
-        """The tenants that have keys; the default tenant is not named."""
+        """Return the tenants that have keys, without the default tenant."""
         return [tenant for tenant, keys in self._by_tenant.items() if tenant and keys]
 
     async def refresh(self) -> None:
-        """Read what has changed. One caller at a time: otherwise an older read could overwrite a newer one."""
+        """Read what has changed. Callers take turns: otherwise an older read could overwrite a newer one."""
         async with self._refreshing:
             count, changed = await self._key_store.changes()
             missed = count - self._changes
@@ -98,7 +98,7 @@ class Directory:
             self.disabled.add(tenant.name)
 
     async def maintain(self) -> None:
-        """Remove ended keys, once a minute however often it is called."""
+        """Remove ended keys, at most once a minute."""
         if time.monotonic() - self._removed_at >= FULL_REFRESH:
             self._removed_at = time.monotonic()
             await self.remove_ended()

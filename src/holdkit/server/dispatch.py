@@ -102,7 +102,7 @@ class Table:
             node.setdefault(_METHODS, {})[operation.method] = operation
 
     def find(self, segments: list[str]) -> tuple[dict[str, Operation] | None, tuple[str, ...]]:
-        """The operations of a path by method, and the variable segments of the path."""
+        """Return the operations of a path by method, and the variable segments of the path."""
         node: Any = self._root
         names: list[str] = []
         for segment in segments:
@@ -123,7 +123,7 @@ _METHODS: Final = object()
 
 
 def segments_of(scope: Scope) -> list[str] | None:
-    """The segments of the path below the mount point, or None if it is malformed. Split before decoding, because an id may
+    """Return the segments of the path below the mount point, or None if it is malformed. Split before decoding, because an id may
     contain a slash."""
     root: str = scope.get("root_path", "")
     raw = scope.get("raw_path")
@@ -209,8 +209,8 @@ async def _stream(running: Running | None, operation: Operation, request: Reques
 
 
 async def _handle_special(operation: Operation, request: Request, limit: TimeLimit) -> Answer:
-    """Handle a request whose key is limited, that an operator administers the server with, whose tenant may store nothing new, or that
-    has to wait for a turn."""
+    """Handle a request that needs more than the ordinary path: its key is limited, it administers the server, its tenant may store
+    nothing new, or it has to wait for a turn."""
     running, work = request.running, request.work
     if work.refusal is not None:
         await check_growth(request, work.refusal)
@@ -261,7 +261,7 @@ async def _refused(error: Exception, request: Request, running: Running | None) 
 
 
 def _pools_named(request: Request) -> list[str]:
-    """The pools that a request names itself."""
+    """Return the pools that a request names directly."""
     legs = getattr(request.body, "legs", None)
     if legs:
         return [leg.pool for leg in legs if isinstance(leg.pool, str)]  # a leg may name a claim or an item instead

@@ -57,7 +57,7 @@ async def export_tenant(request: Request, send: Send) -> None:
 
 
 def _part(lines: Iterator[bytes]) -> bytes:
-    """The next lines; empty at the end."""
+    """Return the next lines; empty at the end."""
     found: list[bytes] = []
     size = 0
     for line in lines:
@@ -74,7 +74,7 @@ async def _disconnected(request: Request) -> None:
 
 
 def _close_connection(request: Request) -> None:
-    """Without its last chunk the client sees that the answer was cut short."""
+    """Close the connection without the last chunk, so that the client sees that the answer was cut short."""
     close = request.scope.get("state", {}).get(CLOSE_CONNECTION)
     if close is not None:
         close()

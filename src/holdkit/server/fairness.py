@@ -72,7 +72,7 @@ class Shares:
         return True
 
     def add(self, tenant: str, key: str, amount: int = 1) -> None:
-        """Count units that are in use in any case, whether or not there was room for them."""
+        """Count units that are in use already, even beyond the total."""
         self.used += amount
         self._tenants[tenant] = self._tenants.get(tenant, 0) + amount
         self._keys[key] = self._keys.get(key, 0) + amount
@@ -88,7 +88,7 @@ class Shares:
                 del counts[name]
 
     def used_by(self, tenant: str) -> int:
-        """The units that a tenant has."""
+        """Return the units that a tenant has."""
         return self._tenants.get(tenant, 0)
 
 
@@ -109,7 +109,7 @@ class Pacing:
         self._timer: asyncio.TimerHandle | None = None
 
     def costly(self, tenant: str, cost: float) -> bool:
-        """Whether a change has to wait for its turn; if not, its tenant is active."""
+        """Return whether a change has to wait for its turn; if not, mark its tenant as active."""
         now = time.monotonic()
         if cost <= self._costly and (not self._dear or self._dear.get(tenant, now) <= now):
             if tenant != self._tenant:

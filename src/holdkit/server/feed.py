@@ -51,7 +51,7 @@ class OffLoop(Protocol):
     """Does work that takes long on another thread."""
 
     async def __call__(self, work: Callable[[], T], /) -> T:
-        """Do it."""
+        """Run the work on the other thread if it takes long, else here."""
         ...
 
 
@@ -169,7 +169,7 @@ class Feed:
         self.pools[pool.id] = pool
 
     async def fullest(self, off_loop: OffLoop) -> list[Pool]:
-        """The fullest pools as they are now. Which of many pools they are is found out at most once a second, off the loop."""
+        """Return the fullest pools as they are now. With many pools, search for them at most once a second, off the loop."""
         if len(self.pools) <= FEW:
             return nlargest(FULLEST, self.pools.values(), key=_fullness)
         async with self._ranking:
@@ -195,7 +195,7 @@ class Feed:
             return
 
     def since(self, tick: int) -> tuple[list[Pool], list[str], int]:
-        """The pools that changed after `tick`, the ids of those that were removed, and the tick that this covers."""
+        """Return the pools that changed after `tick`, the ids of those that were removed, and the tick that this covers."""
         names: list[str] = []
         for name in reversed(self._changed):
             if self._changed[name] <= tick:
@@ -243,7 +243,7 @@ class Sums:
             self.available += sign * pool.available
 
     def document(self) -> SumsDocument:
-        """As a document."""
+        """Return the sums as a document."""
         return SumsDocument(**vars(self))
 
 

@@ -98,7 +98,7 @@ class Unsent:
         self._progress: tuple[int, float] | None = None
 
     def reset(self) -> None:
-        """The client has taken most of it."""
+        """Note that the client has taken most of the bytes."""
         self._progress = None
 
     def is_stuck(self, unsent: int, now: float, seconds: float) -> bool:

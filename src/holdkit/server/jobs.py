@@ -63,7 +63,7 @@ class Job:
         self._overdue = False
 
     def report(self, done: int, total: int) -> None:
-        """Tell how far the work is. Raises `JobStopped` if it is to stop."""
+        """Report the progress of the work. Raise `JobStopped` if it is to stop."""
         self.done, self.total = done, total
         if self._stop:
             raise JobStopped
@@ -82,7 +82,7 @@ class Job:
             thread.shutdown(wait=False)
 
     async def run(self, work: Work, now: Callable[[], Slot]) -> None:
-        """Do the work, and keep what came of it."""
+        """Do the work, and keep its result or its error."""
         state: JobState = "failed"
         try:
             self.result = await work(self)
@@ -117,7 +117,7 @@ class Jobs:
         self._closed = False
 
     def start(self, kind: str, tenant: str, work: Work, *, op: str | None = None) -> Job:
-        """Start a job. The same `op` of the same tenant gets the job that it started before. Raises `Problem` if a job of this kind
+        """Start a job, or return the job that the tenant started under this `op` before. Raise `Problem` if a job of this kind
         is running."""
         self._drop_old()
         known = self.started_by(kind, tenant, op)
@@ -146,21 +146,21 @@ class Jobs:
         return job
 
     def started_by(self, kind: str, tenant: str, op: str | None) -> Job | None:
-        """The job that this operation of a tenant started, if it is kept."""
+        """Return the job that this operation of a tenant started, if it is kept."""
         for known in self._jobs.values():
             if op is not None and (known.kind, known.tenant, known.op) == (kind, tenant, op):
                 return known
         return None
 
     def _named(self, kind: str, tenant: str) -> dict[str, Any]:
-        """The id of the running job, for its own tenant only."""
+        """Return the id of the running job, for its own tenant only."""
         running = [
             one.id for one in self._jobs.values() if one.kind == kind and one.ended is None and one.tenant == tenant
         ]
         return {"job": running[0]} if running else {}
 
     def find(self, id: str, tenant: str) -> Job:
-        """A job of this tenant; 404 if there is none."""
+        """Return a job of this tenant; 404 if there is none."""
         self._drop_old()
         job = self._jobs.get(id)
         if job is None or job.tenant != tenant:
@@ -169,7 +169,7 @@ class Jobs:
         return job
 
     def listed(self, tenant: str) -> list[Job]:
-        """The jobs of a tenant, the latest first."""
+        """Return the jobs of a tenant, the latest first."""
         self._drop_old()
         return [job for job in reversed(self._jobs.values()) if job.tenant == tenant]
 

@@ -64,7 +64,7 @@ class JournalCounter:
         """The last interval in which this process has stored anything."""
 
     async def round(self) -> None:
-        """Count what is new, and store it unless another process has stored since our last round."""
+        """Count new entries, and store the counts unless another process has stored since our last round."""
         position = await self._executor.run_blocking(self._store.load_position)
         try:
             overtaken = self._version not in (None, position.version)
@@ -161,7 +161,7 @@ class JournalCounter:
         return True
 
     def _rows(self, recorded: Slot) -> Iterator[RollupRow]:
-        """The rows of the fresh counts, with what is stored of their intervals."""
+        """Yield the rows of the fresh counts, with what is stored of their intervals."""
         yield RollupRow("", RECORDED, recorded, "[]")
         for (tenant, at), fresh in self._fresh.items():
             stored = {row.series: row.body for row in self._store.load_interval(tenant, at)}

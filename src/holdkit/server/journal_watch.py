@@ -54,7 +54,7 @@ class JournalWatch:
                 await committed.wait(count, POLL)
 
     async def _read(self) -> bool:
-        """Read one page; True if more follows."""
+        """Read one page. Return whether more follows."""
         ends = {end.lane: end.seq for end in await self._executor.read(FindEnds())}
         seen = self._seen
         if ends == seen:

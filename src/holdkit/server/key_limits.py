@@ -53,31 +53,31 @@ class KeyLimit:
             raise Problem(403, "key_limited", f"this API key is limited to the verbs {', '.join(sorted(self.verbs))}")
 
     def check_pools(self, pools: Iterable[str | None]) -> None:
-        """Refuse a pool outside the key's prefixes. None stands for what is no pool of the tenant's own, such as a claim's key."""
+        """Refuse a pool outside the key's prefixes. None stands for a resource that is no pool of the tenant's own, such as a claim's key."""
         if self.pools and not all(pool is not None and pool.startswith(self.pools) for pool in pools):
             raise _outside(self)
 
     def covers(self, legs: Iterable[HeldLeg]) -> bool:
-        """Whether all legs of a hold are within the key's prefixes."""
+        """Return whether all legs of a hold are within the key's prefixes."""
         return not self.pools or all(leg.pool.startswith(self.pools) for leg in legs)
 
     def covers_pool(self, pool: str) -> bool:
-        """Whether a pool is within the key's prefixes."""
+        """Return whether a pool is within the key's prefixes."""
         return not self.pools or pool.startswith(self.pools)
 
     def narrowed(self, prefix: str) -> tuple[str, ...]:
-        """The prefixes, in order and apart from one another, of the pools that begin with `prefix` and are within the limit."""
+        """Return the prefixes, in order and apart from one another, of the pools that begin with `prefix` and are within the limit."""
         if not self.pools or prefix.startswith(self.pools):
             return (prefix,)
         return disjoint(one for one in self.pools if one.startswith(prefix))
 
     def pool(self, pool: Pool) -> Pool:
-        """The pool as the key may see it: what it can grant without the pools above, if the key may not read them."""
+        """Return the pool as the key may see it: what it can grant without the pools above, if the key may not read them."""
         hidden = pool.least is not None and not all(map(self.covers_pool, ancestors(pool.id)))
         return structs.replace(pool, least=None) if hidden else pool
 
     def entries(self, entries: Iterable[EntryAnswer]) -> list[EntryAnswer]:
-        """Entries of a hold's history as the key may see them. One that tells of other pools alone is left out."""
+        """Return entries of a hold's history as the key may see them, without those about other pools alone."""
         if not self.pools:
             return [*entries]
         return [
@@ -104,11 +104,11 @@ class KeyLimit:
         return structs.replace(refused, legs=legs, subject=None, found=None)
 
     def refusal(self, refused: Refused) -> Refused:
-        """The refusal as the key may see it."""
+        """Return the refusal as the key may see it."""
         return without_hidden_pools(refused, self.covers_pool) if self.pools else refused
 
     def error(self, error: Exception) -> Exception:
-        """The error as the key may see it."""
+        """Return the error as the key may see it."""
         if not self.pools:
             return error
         if isinstance(error, Refused):
@@ -206,7 +206,7 @@ async def _windows(limit: KeyLimit, request: Request) -> None:
 
 
 def _check_legs(limit: KeyLimit, taking: Any) -> None:
-    """The pools that a hold is to be placed on. Creating them needs a verb of its own."""
+    """Refuse legs on pools outside the limit. Creating pools needs a verb of its own."""
     legs: list[LegBody] = taking.legs or []
     limit.check_pools([taking.pool] if taking.legs is None else [leg.pool for leg in legs])
     if any(leg.create_with_total is not None for leg in legs):
@@ -214,8 +214,8 @@ def _check_legs(limit: KeyLimit, taking: Any) -> None:
 
 
 async def _check_holds(limit: KeyLimit, request: Request, names: list[str], placed: Iterable[str] = ()) -> None:
-    """Refuse holds with a leg outside the limit. One that does not exist is refused too, because an answer that was recorded
-    for it would be given; unless the same batch places it, within the limit."""
+    """Refuse holds with a leg outside the limit. Refuse an unknown hold too, because a retry could get the answer that was recorded
+    for it; unless the batch itself places it, within the limit."""
     if not limit.pools:
         return
     new = {hold_id(name) for name in placed if name}

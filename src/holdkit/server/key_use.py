@@ -32,7 +32,7 @@ class KeyUse:
         self._round_at = time.monotonic()
 
     def last(self, id: str) -> Slot | None:
-        """When a key was used last; None if it is not known to have been used."""
+        """Return when a key was used last; None if it is not known to have been used."""
         return max(self.noted.get(id, 0), self._stored.get(id, 0)) or None
 
     async def refresh(self) -> None:
@@ -40,13 +40,13 @@ class KeyUse:
         self._stored = await self._keys.uses()
 
     async def maintain(self, existing: Container[str]) -> None:
-        """Store what was noted, once a minute however often it is called."""
+        """Store the noted uses, at most once a minute."""
         if time.monotonic() - self._round_at >= ROUND:
             self._round_at = time.monotonic()
             await self.store(existing)
 
     async def store(self, existing: Container[str]) -> None:
-        """Store the uses that are news; of keys that exist no longer nothing is kept."""
+        """Store the uses that are newer than the stored ones, and drop those of keys that no longer exist."""
         await self.refresh()
         self.noted = {id: slot for id, slot in self.noted.items() if id in existing}
         news = {id: slot for id, slot in self.noted.items() if slot - self._stored.get(id, 0) >= STORE_EVERY}

@@ -70,7 +70,7 @@ class StoredKey(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
 
     @property
     def limited(self) -> bool:
-        """Whether it is limited to pools or verbs."""
+        """Return whether the key is limited to pools or verbs."""
         return bool(self.pools or self.verbs)
 
 
@@ -87,36 +87,36 @@ class NewKey(Struct, frozen=True):
 
 
 def mint_key(randomness: bytes) -> tuple[str, str]:
-    """Id and secret from 42 random bytes."""
+    """Make an id and a secret from 42 random bytes."""
     secret = base64.urlsafe_b64encode(randomness[10:42]).decode().rstrip("=")
     return base64.b32encode(randomness[:10]).decode().lower(), secret
 
 
 def id_under(op: str, tenant: str) -> str:
-    """The id of the key that is created under an operation id, so that a retry finds it."""
+    """Return the id of the key that is created under an operation id, so that a retry finds it."""
     digest = hashlib.blake2b(f"{tenant}\0{op}".encode(), digest_size=10, person=b"holdkit.key.op").digest()
     return base64.b32encode(digest).decode().lower()
 
 
 def format_key(id: str, secret: str) -> str:
-    """The text that a caller presents."""
+    """Return the text that a caller presents."""
     return f"hk_{id}_{secret}"
 
 
 def read_key(presented: str) -> tuple[str, str] | None:
-    """Id and secret, or None if the text does not have the form of a key."""
+    """Read id and secret from a key's text; None if it does not have the form of a key."""
     match = _form.fullmatch(presented)
     return None if match is None else (match[1], match[2])
 
 
 def hash_secret(id: str, secret: str, pepper: bytes) -> str:
-    """The stored hash of a secret: bound to the key's id, and keyed by the server's own secret."""
+    """Return the stored hash of a secret: bound to the key's id, and keyed by the server's own secret."""
     hasher = hashlib.blake2b(secret.encode(), key=pepper, salt=id.encode()[:16], person=b"holdkit.key", digest_size=32)
     return hasher.hexdigest()
 
 
 def admits(key: StoredKey | None, secret_hash: str, now: Slot) -> bool:
-    """Whether the secret is right and the key is active. A key that does not exist takes the same work."""
+    """Return whether the secret is right and the key is active. An unknown key costs equal work."""
     stored = _DUMMY if key is None else key.secret_hash
     old = _DUMMY if key is None or key.old_hash is None else key.old_hash
     same, old_matches = compare_digest(secret_hash, stored), compare_digest(secret_hash, old)
@@ -128,33 +128,33 @@ def admits(key: StoredKey | None, secret_hash: str, now: Slot) -> bool:
 
 
 def state_of(key: StoredKey, now: Slot) -> Literal["active", "expired", "revoked"]:
-    """The state of a key; it is expired from `now == expires_at` on."""
+    """Return the state of a key; it is expired from `now == expires_at` on."""
     if key.revoked_at is not None:
         return "revoked"
     return "expired" if key.expires_at is not None and key.expires_at <= now else "active"
 
 
 def ended_at(key: StoredKey, now: Slot) -> Slot | None:
-    """When a key was revoked or expired; None while it is active."""
+    """Return when a key was revoked or expired; None while it is active."""
     if key.revoked_at is not None:
         return key.revoked_at
     return key.expires_at if key.expires_at is not None and key.expires_at <= now else None
 
 
 def to_remove(keys: Iterable[StoredKey], most: int, now: Slot) -> list[str]:
-    """The ids of the ended keys of one tenant that are kept no longer: those that ended more than `KEPT_ENDED` ago, and all but
-    the `most` that ended last. Otherwise a tenant that creates and revokes keys in a loop would fill the store."""
+    """Return the ids of one tenant's ended keys to remove: those that ended more than `KEPT_ENDED` ago, and all but the `most` that
+    ended last. Otherwise a tenant that creates and revokes keys in a loop would fill the store."""
     ended = sorted(((at, key.id) for key in keys if (at := ended_at(key, now)) is not None), reverse=True)
     return [id for place, (at, id) in enumerate(ended) if place >= most or at + KEPT_ENDED <= now]
 
 
 def allows(held: Scope, needed: Scope) -> bool:
-    """Whether one scope includes another."""
+    """Return whether one scope includes another."""
     return SCOPES.index(held) >= SCOPES.index(needed)
 
 
 def shown(key: StoredKey, now: Slot, used: Slot | None = None) -> KeyInfo:
-    """An API key without its secret."""
+    """Return an API key without its secret."""
     return KeyInfo(
         id=key.id,
         tenant=key.tenant,

@@ -74,7 +74,7 @@ class LargeAnswers:
         return made
 
     async def off_loop(self, work: Callable[[], T]) -> T:
-        """Do what takes long on one of our threads."""
+        """Run slow work on one of our threads."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def send(self, request: Request, start: Message, body: bytes, counted: int, send: Send) -> None:

@@ -90,7 +90,7 @@ class Cost(NamedTuple):
 
     @property
     def plain(self) -> float:
-        """Tokens that it costs if it is refused before the kernel sees it."""
+        """Return the tokens that the request costs if it is refused before the kernel sees it."""
         return min(self.tokens, 1 + TOKENS_PER_ELEMENT * self.elements)
 
 
@@ -169,7 +169,7 @@ class Timeouts:
         self._timer: asyncio.TimerHandle | None = None
 
     def limit(self, seconds: float, error: Callable[[], Exception] = TimeoutError) -> TimeLimit:
-        """A context: if its task is still in it after this time, it is cancelled and the context raises the error."""
+        """Return a context that cancels its task after this time and then raises the error."""
         return TimeLimit(self, self.time() + seconds, error)
 
     def add(self, limit: TimeLimit) -> None:
@@ -394,7 +394,7 @@ class Work:
 
 
 def _kernel_has_seen(error: Exception) -> bool:
-    """Whether the kernel has seen the request that ended with this error. Of a conflict it has looked up the key, and nothing else."""
+    """Return whether the kernel has seen the request that ended with this error. For a conflict it has only looked up the key."""
     if isinstance(error, InvalidRequest):
         return error.code in STORED or isinstance(error, BatchTooLarge)
     return not isinstance(error, Problem | OperationConflict)

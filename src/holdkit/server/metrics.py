@@ -43,12 +43,12 @@ class Metrics:
             self.seconds += seconds
 
     def quantile(self, part: float) -> float:
-        """The upper bound of the bucket that contains a quantile; 0 without answers."""
+        """Return the upper bound of the bucket that contains a quantile; 0 without answers."""
         return quantile(self.latencies, part) or 0.0
 
 
 def quantile(latencies: Sequence[int], part: float) -> float | None:
-    """The upper bound of the bucket that contains a quantile; None without answers."""
+    """Return the upper bound of the bucket that contains a quantile; None without answers."""
     wanted, reached = part * sum(latencies), 0
     for bound, count in zip((*BUCKETS, 60.0), latencies, strict=False):
         reached += count
@@ -58,7 +58,7 @@ def quantile(latencies: Sequence[int], part: float) -> float | None:
 
 
 def server_measures(metrics: Metrics, numbers: dict[str, Any], stats: Stats) -> Iterator[Measure]:
-    """All that a server measures, in a stable order: what it counts itself, and what its kernel counts."""
+    """Yield all measures of a server and of its kernel, in a stable order."""
     requests = tuple((labels, float(count)) for labels, count in sorted(metrics.commands.items()))
     yield Measure("holdkit_requests", "Requests by kind and outcome.", "counter", ("kind", "outcome"), requests)
     yield histogram("holdkit_request_seconds", "Seconds from a request to its answer.", [f"{bound:g}" for bound in BUCKETS],
@@ -113,12 +113,12 @@ class _Measures(Collector):
         self._measures = measures
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics."""
+        """Yield all metrics."""
         return map(family_of, self._measures)
 
 
 def exposition(measures: Iterable[Measure], accept: bytes = b"") -> tuple[bytes, str]:
-    """The metrics and their content type: OpenMetrics if the scraper accepts it, else Prometheus's text format."""
+    """Return the metrics and their content type: OpenMetrics if the scraper accepts it, else Prometheus's text format."""
     collector = _Measures(measures)
     if b"application/openmetrics-text" in accept:
         found: bytes = openmetrics.generate_latest(collector)  # type: ignore[no-untyped-call]

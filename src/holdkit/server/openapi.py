@@ -43,12 +43,12 @@ EVENTS: Final[dict[str, Any]] = {"hello": Hello, "entry": EntryAnswer, "summary"
 
 
 def openapi_json(routes: tuple[Operation, ...]) -> bytes:
-    """The document as JSON."""
+    """Return the document as JSON."""
     return msgspec.json.encode(document(routes))
 
 
 def document(routes: tuple[Operation, ...]) -> dict[str, Any]:
-    """The document."""
+    """Return the document."""
     types: list[Any] = [ProblemAnswer, *EVENTS.values()]
     for route in routes:
         types += [kind for kind in (route.body, route.answer) if kind is not None]
@@ -101,7 +101,7 @@ def _operation(route: Operation, schemas: dict[str, Any], named: Named) -> dict[
 
 
 def _description(route: Operation) -> str:
-    """The summary, what else a caller has to know, and who may call it."""
+    """Return the summary, what else a caller has to know, and who may call it."""
     whom = "No API key is needed." if route.scope is None else f"Needs an API key of scope {route.scope}"
     if route.scope is not None:
         whom += ", of the default tenant." if route.operator else "."
@@ -130,7 +130,7 @@ def _responses(route: Operation, schemas: dict[str, Any], named: Named) -> dict[
 
 
 def _problems(routes: tuple[Operation, ...]) -> Named:
-    """The name of each problem response: routes that give the same reasons with the same status share it."""
+    """Return the name of each problem response: routes that give the same reasons with the same status share it."""
     named: Named = {}
     for route in routes:
         for status, reasons in reasons_of(route).items():
@@ -140,7 +140,7 @@ def _problems(routes: tuple[Operation, ...]) -> Named:
 
 
 def _problem(status: int, reasons: tuple[str, ...], problem: dict[str, Any]) -> dict[str, Any]:
-    """A problem response: its reasons, each with its meaning and an example."""
+    """Return a problem response: its reasons, each with its meaning and an example."""
     schema = {"allOf": [problem, {"properties": {"status": {"const": status}, "reason": {"enum": list(reasons)}}}]}
     examples = {reason: {"$ref": f"#/components/examples/{reason}"} for reason in reasons}
     return {
@@ -155,7 +155,7 @@ _LATER: Final = (409, 429, 503, 504)
 
 
 def _tagged(route: Operation) -> bool:
-    """Whether the answer is one pool or hold, which has an ETag."""
+    """Return whether the answer is one pool or hold, which has an ETag."""
     return route.answer in (PoolNow, HoldNow)
 
 

@@ -88,7 +88,7 @@ class PlaceWatch:
 
     @contextmanager
     def watching(self, hold: StoredHold) -> Iterator[Watcher]:
-        """A watcher of a hold and its line, for as long as the block lasts."""
+        """Register a watcher of a hold and its line while the block runs."""
         watcher = Watcher()
         line = self._executor.line_watch.add(hold)  # has the line fed when units become free by themselves
         registered = ((self._holds, hold.key), (self._lines, (hold.tenant, hold.legs[0].pool)))
@@ -139,7 +139,7 @@ async def place_events(request: Request, send: Send) -> None:
 
 
 async def _content(stream: Stream) -> AsyncGenerator[bytes, None]:
-    """The hold is looked up before the stream begins, so that an unknown one is a 404."""
+    """Look the hold up before the stream begins, so that an unknown one is a 404."""
     return _places(stream, await stream.request.kernel.get(stream.request.hold_named))
 
 
@@ -170,7 +170,7 @@ async def _places(stream: Stream, hold: Hold) -> AsyncGenerator[bytes, None]:
 
 
 def _last(request: Request, row: StoredHold | None) -> bytes:
-    """The last event: the hold as it is now."""
+    """Return the last event: the hold as it is now."""
     if row is None:
         return sse("bye", b"{}")
     shown = hold_now(Hold(row), request.running.clock(), request.caller.show, secret=False)

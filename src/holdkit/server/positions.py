@@ -57,23 +57,23 @@ class PlainPositions:
         """Spells a position."""
 
     def hide(self, text: str) -> str:
-        """A text of fixed length that contains a position, such as where a list continues, as the caller sees it."""
+        """Hide a text of fixed length that contains a position, such as where a list continues."""
         return text
 
     def reveal(self, text: str) -> str:
-        """The text that was hidden; raises `InvalidRequest`."""
+        """Return the text that was hidden. Raise `InvalidRequest` if it was not."""
         return text
 
     def cursor_behind(self, entry: JournalEntry) -> str:
-        """The cursor that resumes after an entry."""
+        """Return the cursor that resumes after an entry."""
         return entry.cursor
 
     def show(self, cursor: str) -> str:
-        """A cursor of the kernel as the caller sees it."""
+        """Return a cursor of the kernel as the caller sees it."""
         return cursor
 
     def read(self, text: str) -> str:
-        """The kernel's cursor for one that the caller sent; raises `InvalidRequest`."""
+        """Return the kernel's cursor for one that the caller sent. Raise `InvalidRequest` if it is malformed."""
         return text
 
 
@@ -92,24 +92,24 @@ class SealedPositions(PlainPositions):
         """What the last entry was read behind, packed."""
 
     def _hash_position(self, at: Position) -> str:
-        """A keyed hash: equal for the same entry, without order."""
+        """Return a keyed hash: equal for the same entry, without order."""
         hasher = self._hasher.copy()
         hasher.update(b"%d.%d" % (at.lane, at.seq))
         return hasher.hexdigest()
 
     def hide(self, text: str) -> str:
-        """A text, sealed. Each call gives another one."""
+        """Seal a text. Each call returns another one."""
         return self._encrypted(text.encode(), TEXT)
 
     def reveal(self, text: str) -> str:
-        """The text that was sealed, or `InvalidRequest`."""
+        """Return the text that was sealed. Raise `InvalidRequest` if it was not sealed here."""
         try:
             return self._decrypted(text, TEXT).decode()
         except (ValueError, InvalidTag):
             raise invalid("after", "cursor_malformed", "is not what an answer of this list has as `next`") from None
 
     def cursor_behind(self, entry: JournalEntry) -> str:
-        """The cursor that resumes after an entry, sealed."""
+        """Return the cursor that resumes after an entry, sealed."""
         raw = entry.raw
         before, lane = raw.read_before, raw.row.lane
         known, packed = self._packed
@@ -123,11 +123,11 @@ class SealedPositions(PlainPositions):
         return self._sealed(bytes(body), raw.generation)
 
     def show(self, cursor: str) -> str:
-        """A cursor, sealed. Each call gives another text."""
+        """Seal a cursor. Each call returns another text."""
         return self._sealed(self._pack(decode_cursor(cursor)), generation_of(cursor))
 
     def read(self, text: str) -> str:
-        """The cursor in a sealed text, or `InvalidRequest`."""
+        """Return the cursor in a sealed text. Raise `InvalidRequest` if there is none."""
         if text == BEGINNING:
             return text
         try:
@@ -136,7 +136,7 @@ class SealedPositions(PlainPositions):
             raise invalid("after", "cursor_malformed", "is not a cursor that this API key's tenant was given") from None
 
     def _pack(self, positions: Positions) -> bytes:
-        """Every lane, as its number and its digest; a digest of zeros stands for none."""
+        """Pack the number and the digest of every lane; a digest of zeros stands for none."""
         lanes = range(max(self._lanes, 1 + max(positions, default=0)))
         found = [positions.get(lane, (0, "")) for lane in lanes]
         numbers = [number for seq, seen in found for number in (seq, int(seen or "0", 16))]
@@ -172,5 +172,5 @@ class SealedPositions(PlainPositions):
 
 
 def _key(secret: bytes, tenant: str, purpose: bytes, size: int) -> bytes:
-    """The key of one tenant for one purpose."""
+    """Return the key of one tenant for one purpose."""
     return hashlib.blake2b(tenant.encode(), key=secret, person=purpose, digest_size=size).digest()

@@ -116,11 +116,11 @@ class Estimate:
 
     @property
     def full(self) -> bool:
-        """Whether nothing more may be stored."""
+        """Return whether nothing more may be stored."""
         return self.added_bytes >= self.full_bytes or self.commands >= self.full_commands
 
     def used(self) -> Amounts:
-        """About what is stored."""
+        """Return the estimate of what is stored."""
         found, more = self.counted or StorageUsage(), self.commands
         return Amounts(
             found.bytes + self.added_bytes,
@@ -159,16 +159,16 @@ class Quotas:
 
     @property
     def full(self) -> int:
-        """How many tenants may store nothing more."""
+        """Return how many tenants may store nothing more."""
         return sum(estimate.full for estimate in self._estimates.values())
 
     def quota_of(self, tenant: str) -> Quota:
-        """The quota of a tenant: its own, or that of the settings."""
+        """Return the quota of a tenant: its own, or that of the settings."""
         stored = self._directory.tenants.get(tenant)
         return self._default if stored is None or stored.quota is None else stored.quota
 
     def _estimate(self, tenant: str, stored: StoredTenant | None, limits: Limits) -> Estimate:
-        """The estimate of a tenant that is new here, or may store something else than before."""
+        """Make the estimate of a tenant that is new here, or whose quota has changed."""
         quota = self._default if stored is None or stored.quota is None else stored.quota
         tables = [
             None if bound is None or not tenant else max(1, int(self._share * bound))  # the default tenant may have all
@@ -229,7 +229,7 @@ class Quotas:
         return await asyncio.shield(self._count(tenant))
 
     def _count(self, tenant: str) -> asyncio.Task[StorageUsage]:
-        """The count of a tenant: one at a time, and few at a time of all tenants."""
+        """Start counting a tenant, or join the count that runs. Few tenants are counted at a time."""
         task = self._tasks.get(tenant)
         if task is None:
             task = self._tasks[tenant] = asyncio.create_task(self._count_now(tenant), name="holdkit-usage")
@@ -271,7 +271,7 @@ class Quotas:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def stay_current(self) -> None:
-        """Count until cancelled: what has changed every minute, and first of all what is wanted."""
+        """Count until cancelled: changed tenants every minute, and first those whose count is wanted."""
         while True:
             try:
                 async with asyncio.timeout(self._every):

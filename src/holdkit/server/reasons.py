@@ -25,7 +25,7 @@ def _every(_operation: Operation) -> bool:
 
 
 def _named(_operation: Operation) -> bool:
-    """Only by routes that name the reason themselves."""
+    """Return False: only routes that name the reason give it."""
     return False
 
 
@@ -34,7 +34,7 @@ def _with_key(operation: Operation) -> bool:
 
 
 def _sending(operation: Operation) -> bool:
-    """A body is read even where none is expected."""
+    """Return whether the request may have a body: it is read even where none is expected."""
     return operation.method != "GET"
 
 
@@ -153,12 +153,12 @@ UNKNOWN: Final = frozenset(("internal_error", "outcome_unknown", "timed_out"))
 
 
 def status_of(reason: str) -> int:
-    """The status that a reason is answered with."""
+    """Return the status that a reason is answered with."""
     return REASONS[reason].status if reason in REASONS else STATUSES.get(reason, 409)
 
 
 def meaning_of(reason: str) -> str:
-    """What a reason means, in one sentence."""
+    """Return what a reason means, in one sentence."""
     if reason in REASONS:
         return REASONS[reason].says
     first, _, _ = " ".join((REFUSALS[reason].__doc__ or "").split()).partition(". ")
@@ -166,7 +166,7 @@ def meaning_of(reason: str) -> str:
 
 
 def reasons_of(operation: Operation) -> dict[int, tuple[str, ...]]:
-    """The reasons that a route may give, by status."""
+    """Return the reasons that a route may give, by status."""
     given = [reason for reason, meaning in REASONS.items() if meaning.given_by(operation)]
     given += [*operation.reasons, *(RETRIED if operation.retry_key is not None else ())]
     found: dict[int, tuple[str, ...]] = {}

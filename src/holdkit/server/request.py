@@ -84,7 +84,7 @@ class Caller:
         """Spells a position for this caller."""
 
     def cursor(self, text: str | None) -> str | None:
-        """The kernel's cursor for one that the caller sent, if it sent one; raises `InvalidRequest`."""
+        """Return the kernel's cursor for the one that the caller sent, if any. Raise `InvalidRequest` if it is malformed."""
         return None if text is None else self.positions.read(text)
 
     def need_admin(self, what: str) -> None:
@@ -170,11 +170,11 @@ class Request:
 
     @property
     def kernel(self) -> AsyncKernel:
-        """The kernel, bound to the caller's tenant."""
+        """Return the kernel, bound to the caller's tenant."""
         return self.caller.kernel
 
     def now(self, *seen: Slot | None) -> Time:
-        """The engine's time as answers have it, but not before the slots that the answer has `seen`."""
+        """Return the engine's time as answers have it, but not before the slots that the answer has `seen`."""
         latest = self.running.clock()
         for slot in seen:
             if slot is not None and slot > latest:
@@ -201,8 +201,8 @@ class Request:
 
     @property
     def hold_named(self) -> str:
-        """The hold that a path names: its id or, if the request carries one, its ticket; the path then has `-` for the id, or the
-        same id."""
+        """Return the hold that a path names: its id or, if the request carries one, its ticket; the path then has `-` for the id, or the
+        ticket's id."""
         name = self.names[0]
         raw = self.headers.get(TICKET)
         if raw is None:
@@ -219,7 +219,7 @@ class Request:
 
 
 def answer(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
-    """An answer with a JSON body."""
+    """Return an answer with a JSON body."""
     return Answer(encode(value), status, (JSON, *headers))
 
 

@@ -184,7 +184,7 @@ def series_of(tenant: str, pool: str) -> Series:
 
 
 def floor(slot: Slot, step: int) -> Slot:
-    """The beginning of the interval that a slot is in."""
+    """Return the beginning of the interval that a slot is in."""
     length = step * SECOND
     return slot - slot % length
 

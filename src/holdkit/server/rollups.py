@@ -59,8 +59,8 @@ SELF: Final = ("", "")
 
 
 def until_next(now: Slot, phase: float) -> float:
-    """Seconds until the clock shows a multiple of ten seconds, and `phase` beyond it: far from the end of an interval, so that a
-    round that is late is still in its own."""
+    """Return the seconds until the next multiple of ten seconds plus `phase`: far from the end of an interval, so that a late round is
+    still in its own."""
     length = RECENT_STEP * SECOND
     return (length - (now - round(phase * SECOND)) % length) / SECOND
 

@@ -78,7 +78,7 @@ class Room:
 
     @property
     def state(self) -> DiskState | None:
-        """Whether there is room; None if that is not known."""
+        """Return whether there is room; None if that is not known."""
         now = self._clock()
         if now >= self._read_again_at:
             self._read_again_at = now + READ_EVERY_SECONDS

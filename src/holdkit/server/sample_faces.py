@@ -91,7 +91,7 @@ class FaceTraffic:
                 hk.admin.return_units(hold.id, quantity={LINE: 1}, reason="the patient cancelled")
 
     def _spend(self, hk: Kernel, who: str) -> None:
-        """An estimate before the call, the actual amount after it."""
+        """Hold an estimate before the call, and confirm the actual amount after it."""
         team, estimate = self._dice.choice(TEAMS), self._dice.randint(500, 9_000)
         with budgets(hk).holding(team, {"tokens": estimate, "calls": 1}, ttl="1m", actor=who) as spending:
             self._stop.wait(self._dice.uniform(0.1, 0.8))

@@ -42,11 +42,11 @@ class GarageResource(Resource[str, date]):
     kind = "garage.spaces"
 
     def capacity(self, tx: Any, key: str, window: date) -> int:  # noqa: ARG002 - the shape of a resource
-        """Fewer on the first floor, where deliveries park."""
+        """Return the capacity: less on the first floor, where deliveries park."""
         return 8 if key == FLOORS[0] else 20
 
     def closes(self, key: str, window: date) -> datetime:  # noqa: ARG002 - the shape of a resource
-        """In the evening."""
+        """Return when the day closes: in the evening."""
         return datetime.combine(window, time(20), UTC)
 
 
@@ -68,17 +68,17 @@ class DeliverySaga(Saga):
 
 
 def today(hk: Kernel) -> date:
-    """The date of the engine's clock, in UTC."""
+    """Return the date of the engine's clock, in UTC."""
     return datetime.fromtimestamp(hk._executor.now() / 1_000_000, UTC).date()
 
 
 def budgets(hk: Kernel) -> Budget:
-    """Tokens and calls of a language model, by team."""
+    """Make budgets of a language model's tokens and calls, by team."""
     return hk.budget("language-model", tokens=Allowance(2_000_000, per="day"), calls=Allowance(600, per="hour"))
 
 
 def rates(hk: Kernel) -> Rate:
-    """Calls of an API, by client."""
+    """Make rates of API calls, by client."""
     return hk.rate("public-api", Allowance(60, per="minute"), Allowance(5_000, per="day"))
 
 
@@ -131,13 +131,13 @@ def _fill_faces(hk: Kernel) -> None:
 
 
 def _bookings() -> Iterator[tuple[str, int, int]]:
-    """Rooms, how many, and for how many nights."""
+    """Yield rooms, how many, and for how many nights."""
     for number in range(24):
         yield ("double", "single", "family", "double", "suite")[number % 5], 1 + number % 3 // 2, 1 + number % 4
 
 
 def _seats(section: str) -> Iterator[Seat]:
-    """Rows with an aisle in the middle, and places for wheelchairs at the end of the first one."""
+    """Yield rows with an aisle in the middle, and places for wheelchairs at the end of the first one."""
     rows, width = SECTIONS[section]
     for row in rows:
         for number in range(1, width + 1):

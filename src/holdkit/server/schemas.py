@@ -21,7 +21,7 @@ REF: Final = "#/components/schemas/{name}"
 
 
 def schemas_of(types: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The schema of each type, by its repr; and the components that they refer to."""
+    """Return the schema of each type, by its repr; and the components that they refer to."""
     schemas, components = msgspec.json.schema_components(types, schema_hook=hook, ref_template=REF)
     described: dict[str, dict[str, dict[str, str]]] = {}
     for kind in _structs(types):
@@ -47,7 +47,7 @@ _FORCED: Final = {
 
 
 def _structs(types: list[Any]) -> Iterator[type[Struct]]:
-    """Every struct that these types contain, once."""
+    """Yield every struct that these types contain, once."""
     waiting: list[Any] = list(msgspec.inspect.multi_type_info(types))
     seen: set[type] = set()
     while waiting:
@@ -76,7 +76,7 @@ def _describe(kind: type[Struct], properties: dict[str, Any], known: dict[str, d
 
 
 def _texts(module: str) -> dict[str, dict[str, str]]:
-    """The texts under the fields of all classes of a module, by class and field; none if there is no source."""
+    """Return the texts under the fields of all classes of a module, by class and field; none if there is no source."""
     try:
         source = inspect.getsource(sys.modules[module])
     except OSError:
@@ -97,7 +97,7 @@ def _texts(module: str) -> dict[str, dict[str, str]]:
 
 
 def hook(kind: type) -> dict[str, Any]:
-    """The schema of a type that msgspec does not know."""
+    """Return the schema of a type that msgspec does not know."""
     if kind is msgspec.Raw:
         return {"type": "object"}
     if (time := schema_of_time(kind)) is not None:

@@ -171,7 +171,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def secret_from_environment() -> bytes | None:
-    """The server's own secret, if it is kept outside the database: 16 to 64 bytes in HOLDKIT_SERVER_SECRET. It must be the same
-    for all servers, and wherever API keys are created."""
+    """Return the server's own secret, if it is kept outside the database: 16 to 64 bytes in HOLDKIT_SERVER_SECRET. All servers need
+    the same one, and so does every process that creates API keys."""
     given = os.environ.get("HOLDKIT_SERVER_SECRET")
     return given.encode() if given else None

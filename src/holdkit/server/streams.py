@@ -55,7 +55,7 @@ FAREWELL: Final = 0.5
 
 
 def sse(event: str, data: bytes, id: str | None = None) -> bytes:
-    """One event. Encoded JSON contains no line breaks."""
+    """Encode one event. Encoded JSON contains no line breaks."""
     head = f"event: {event}\n" if id is None else f"event: {event}\nid: {id}\n"
     return head.encode() + b"data: " + data + b"\n\n"
 
@@ -72,7 +72,7 @@ class Stream:
 
     @property
     def bye(self) -> bytes | None:
-        """The last event, if the stream is to end."""
+        """Return the last event, if the stream is to end."""
         if self.refused is not None:
             return sse("bye", encode(Bye(reason=self.refused.reason)))
         return sse("bye", b"{}") if self.request.running.stopping.is_set() else None
@@ -88,7 +88,7 @@ class Streams:
 
     @contextmanager
     def opened(self, request: Request) -> Iterator[Stream]:
-        """A stream, for as long as the block lasts; 503 if there are too many."""
+        """Open a stream while the block runs; raise the 503 if there are too many."""
         caller = request.caller
         if not self.shares.take(caller.tenant, caller.id):
             detail = "too many event streams are open, or your API key or tenant has its share of them: retry later"
@@ -211,7 +211,7 @@ def _last_seen(request: Request) -> str | None:
 
 
 async def entries(stream: Stream, after: str | None, *, of_all: bool = False) -> AsyncGenerator[bytes, None]:
-    """Entries as they are committed, after a cursor or from now on. The cursor is checked before the stream begins."""
+    """Yield entries as they are committed, after a cursor or from now on. Check the cursor before the stream begins."""
     request, kernel = stream.request, stream.request.kernel
     follower = AsyncFollower(kernel._executor, None if of_all else request.caller.tenant, durable=True)
     began = request.caller.cursor(after or None) or await kernel.journal.cursor()
@@ -245,7 +245,7 @@ async def _entries(stream: Stream, follower: AsyncFollower, began: str, of_all: 
 
 
 def _packet(page: list[JournalEntry], show: ShowPosition, last: str, of_all: bool) -> bytes:
-    """Entries as events; only the last one has an id."""
+    """Encode entries as events; only the last one has an id."""
     sent = [sse(one.action, encode(entry_answer(one, show, "", with_tenant=of_all))) for one in page[:-1]]
     sent.append(sse(page[-1].action, encode(entry_answer(page[-1], show, last, with_tenant=of_all)), last))
     return b"".join(sent)

@@ -29,14 +29,14 @@ class StoredTenant(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def check_tenant(name: object) -> str:
-    """The name of a tenant other than the default one."""
+    """Check the name of a tenant and return it; refuse the default tenant's."""
     if name == "":
         raise invalid("tenant", "default_tenant", "is the default tenant, which is the operator's own")
     return text(name, "tenant", 64)
 
 
 def tenant_answer(tenant: StoredTenant, active_keys: int, usage: StorageUsage | None = None) -> TenantAnswer:
-    """A tenant as a document."""
+    """Return a tenant as a document."""
     return TenantAnswer(
         name=tenant.name,
         state=tenant.state,

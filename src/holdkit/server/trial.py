@@ -126,7 +126,7 @@ def _folder(named: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _logged(folder: Path) -> Iterator[None]:
-    """The server's log goes to a file: one of the sample webhooks fails all the time, and would fill the terminal."""
+    """Write the server's log to a file: one of the sample webhooks fails all the time, and would fill the terminal."""
     log, handler = logging.getLogger("holdkit"), logging.FileHandler(folder / "server.log")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(handler)
@@ -138,7 +138,7 @@ def _logged(folder: Path) -> Iterator[None]:
 
 
 def _free(port: int) -> int:
-    """This port, or 0 for any free one if it is in use."""
+    """Return this port, or 0 (any free port) if it is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

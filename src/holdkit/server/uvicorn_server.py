@@ -91,7 +91,7 @@ class Server(uvicorn.Server):
         return {"open": len(self.server_state.connections)} | counted
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
-        """The first signal stops the server, SIGTERM after draining; a second one stops it at once. uvicorn would raise the
+        """Stop the server at the first signal, after draining if it is SIGTERM; at a second one, stop at once. uvicorn would raise the
         signal again when it has stopped, and so end the process with an error."""
         if self.should_exit:
             self.force_exit = True
@@ -101,7 +101,7 @@ class Server(uvicorn.Server):
 
     @property
     def address(self) -> str:
-        """The base URL, or the path of the socket after `unix:`."""
+        """Return the base URL, or the path of the socket after `unix:`."""
         if self._uds is not None:
             return f"unix:{self._uds}"
         scheme = "https" if self.config.is_ssl else "http"
@@ -109,7 +109,7 @@ class Server(uvicorn.Server):
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def on_tick(self, counter: int) -> bool:
-        """uvicorn calls this ten times a second; the server stops when it returns true."""
+        """Check the connections and return whether to stop. uvicorn calls this ten times a second."""
         is_stopping = await super().on_tick(counter)
         now = asyncio.get_running_loop().time()
         if now >= self._check_at:
@@ -127,7 +127,7 @@ class Server(uvicorn.Server):
         return self.force_exit or now >= self._drained
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams first."""
+        """Shut down; end the streams first."""
         if self.application.running is not None:
             self.application.running.stop()
         await super().shutdown(sockets)
@@ -147,7 +147,7 @@ def server(
     pepper: bytes | None = None,
     started: Callable[[str], object] | None = None,
 ) -> Server:
-    """A server that is not running yet: call `await server(...).serve()` in your own event loop. With `uds`, the path of a Unix
+    """Return a server that is not running yet: call `await server(...).serve()` in your own event loop. With `uds`, the path of a Unix
     socket, it listens there, and on no port."""
     chosen = settings or Settings()
 

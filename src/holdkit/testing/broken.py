@@ -159,7 +159,7 @@ class HidesErrors(MemoryEngine):
     """Declares that it lends transactions, and keeps to itself what application code raises in one."""
 
     def lend(self, work: Callable[[Lent], T]) -> T:
-        """Run it, whatever comes of it."""
+        """Run the code and swallow what it raises."""
         with suppress(Exception):
             return super().lend(work)
         return super().lend(lambda _: cast(T, None))
@@ -246,7 +246,7 @@ class ChecksThenActs(MemoryEngine):
             return Applied(outcomes, self._journal.last_seq, bool(view.entries), positions=positions)
 
     def _let_others_in(self) -> None:
-        """Each thread that comes for the first time waits for a second one, so that catching the bug needs no luck."""
+        """Make each new thread wait for a second one, so that catching the bug needs no luck."""
         if get_ident() not in self._came:
             self._came.add(get_ident())
             with suppress(BrokenBarrierError):

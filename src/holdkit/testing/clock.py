@@ -18,7 +18,7 @@ class FakeClock:
         return self._slot
 
     def now(self) -> Slot:
-        """The current slot."""
+        """Return the current slot."""
         return self._slot
 
     def advance(self, seconds: float) -> Slot:

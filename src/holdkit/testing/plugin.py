@@ -94,7 +94,7 @@ def _in_memory(clock: FakeClock, limits: Limits | None) -> Kernel:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A file with a story is a test."""
+    """Collect a file with a story as a test."""
     if file_path.suffix != ".story":
         return None
     return StoryFile.from_parent(parent, path=file_path)
@@ -104,7 +104,7 @@ class StoryFile(pytest.File):
     """A file with one story."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """The story."""
+        """Yield the story."""
         yield StoryItem.from_parent(self, name="story")
 
 
@@ -112,7 +112,7 @@ class StoryItem(pytest.Item):
     """One story, told to a kernel in memory."""
 
     def runtest(self) -> None:
-        """Tell it."""
+        """Tell the story."""
         tell(self.path.read_text("utf-8"), self.path.name)
 
     def repr_failure(
@@ -124,5 +124,5 @@ class StoryItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where it is, and its name."""
+        """Return the story's file, line and name."""
         return self.path, 0, self.path.name

@@ -69,7 +69,7 @@ def _hold_link(hold_id: str) -> str:
 
 
 def _moment(at: datetime | None) -> str:
-    """In the project's time zone, with seconds: what happened first must be visible."""
+    """Format a time in the project's time zone, with seconds: the order of events must be visible."""
     return "" if at is None else timezone.localtime(at).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -80,23 +80,23 @@ class KernelAdmin(admin.ModelAdmin):
     filters: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
 
     def has_add_permission(self, request: Any) -> bool:  # noqa: ARG002
-        """Never."""
+        """Return False, always."""
         return False
 
     def has_delete_permission(self, request: Any, obj: Any = None) -> bool:  # noqa: ARG002
-        """Never: what has happened stays in the journal."""
+        """Return False, always: what has happened stays in the journal."""
         return False
 
     def has_change_permission(self, request: Any, obj: Any = None) -> bool:  # noqa: ARG002
-        """Never, unless a class says otherwise: pools and the journal are for reading."""
+        """Return False, unless a class overrides this: pools and the journal are for reading."""
         return False
 
     def rows(self, chosen: dict[str, str], after: str) -> tuple[list[Row], str]:
-        """A page of the list, and what the next one begins after; empty: there is none."""
+        """Return a page of the list, and the id that the next page begins after; empty: this is the last page."""
         raise NotImplementedError
 
     def changelist_view(self, request: Any, extra_context: Any = None) -> Any:
-        """The list."""
+        """Answer with a page of the list."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
         if request.method == "POST":
@@ -121,26 +121,26 @@ class KernelAdmin(admin.ModelAdmin):
         )
 
     def answer(self, request: Any, template: str, **values: Any) -> Any:
-        """A page of the admin."""
+        """Render a page of the admin."""
         context = {**self.admin_site.each_context(request), "opts": self.model._meta, **values}  # noqa: SLF001
         context["actions"] = ACTIONS if self.may_act(request) else ()
         request.current_app = self.admin_site.name
         return TemplateResponse(request, f"holdkit/admin/{template}.html", context)
 
     def may_act(self, request: Any) -> bool:  # noqa: ARG002
-        """Whether this user may change holds here."""
+        """Return whether this user may change holds here."""
         return False
 
     def act(self, request: Any, ids: list[str]) -> Any:  # noqa: ARG002
-        """Nothing can be done with most things."""
+        """Refuse: most models have no actions."""
         raise PermissionDenied
 
     def change_view(self, request: Any, object_id: str, form_url: str = "", extra_context: Any = None) -> Any:  # noqa: ARG002
-        """Most things have no page of their own."""
+        """Refuse: most models have no page per row."""
         raise Http404
 
     def history_view(self, request: Any, object_id: str, extra_context: Any = None) -> Any:
-        """What has a history shows it on its own page."""
+        """Refuse: a model with a history shows it on its own page."""
         return self.change_view(request, object_id, extra_context=extra_context)
 
 
@@ -152,7 +152,7 @@ class PoolAdmin(KernelAdmin):
     filters = (("prefix", "Begins with", ()),)
 
     def rows(self, chosen: dict[str, str], after: str) -> tuple[list[Row], str]:
-        """In order of id."""
+        """Return pools in order of id."""
         found = hk.pools(chosen["prefix"], after=after, archived=True, limit=PAGE + 1)
         rows = [
             Row(
@@ -199,13 +199,13 @@ class HoldAdmin(KernelAdmin):
     )
 
     def rows(self, chosen: dict[str, str], after: str) -> tuple[list[Row], str]:
-        """The newest first."""
+        """Return holds, the newest first."""
         wanted: dict[str, Any] = {name: value for name, value in chosen.items() if value}
         found = hk.holds(**wanted, newest_first=True, after=after, limit=PAGE)
         return [Row(hold.id, _cells(hold)) for hold in found], found.next or ""
 
     def has_change_permission(self, request: Any, obj: Any = None) -> bool:
-        """As Django's permissions say."""
+        """Return what Django's permissions say."""
         return bool(admin.ModelAdmin.has_change_permission(self, request, obj))
 
     def may_act(self, request: Any) -> bool:
@@ -213,7 +213,7 @@ class HoldAdmin(KernelAdmin):
         return bool(self.has_change_permission(request))
 
     def change_view(self, request: Any, object_id: str, form_url: str = "", extra_context: Any = None) -> Any:  # noqa: ARG002
-        """One hold, and its history."""
+        """Show one hold and its history."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
         if request.method == "POST":
@@ -230,7 +230,7 @@ class HoldAdmin(KernelAdmin):
         return self.answer(request, "hold", title=f"Hold {hold.id}", hold=hold, facts=facts, entries=entries)
 
     def act(self, request: Any, ids: list[str]) -> Any:
-        """Do it to each, and tell what came of it."""
+        """Apply the action to each chosen hold, and show how many it changed and why it failed for others."""
         if not self.may_act(request):
             raise PermissionDenied
         chosen = next((action for action in ACTIONS if action.name == request.POST.get("action")), None)
@@ -257,7 +257,7 @@ class HoldAdmin(KernelAdmin):
 
 
 def _problem(action: HoldAction | None, reason: str, ids: Iterable[str]) -> str:
-    """Why nothing is done; empty: nothing is wrong."""
+    """Return why the action is not executed; empty if it may be."""
     if action is None:
         return "Choose what to do."
     if not reason:
@@ -302,7 +302,7 @@ class JournalAdmin(KernelAdmin):
     filters = (("action", "Action", tuple(Action)), ("subject", "Subject", ()), ("actor", "Actor", ()))
 
     def rows(self, chosen: dict[str, str], after: str) -> tuple[list[Row], str]:
-        """Back from the end."""
+        """Return entries, the newest first."""
         wanted: dict[str, Any] = {name: value for name, value in chosen.items() if value}
         found = hk.journal.search(**wanted, before=after or None, limit=PAGE)
         rows = [

@@ -50,7 +50,7 @@ class AsyncCalls:
         )
 
     def _wrapped(self, found: Any, get: Callable[[Any], Any], *, at_once: bool = False) -> Any:
-        """What `get` gives: as it is, or with async methods if it has some."""
+        """Return what `get` returns: wrapped with async methods if its class has some, else as it is."""
         kind = _returned(found, self._kind)
         if kind is None:
             return get(self._find_here())
@@ -68,7 +68,7 @@ def _waits(function: Any) -> bool:
 
 
 def _returned(found: Any, kind: type) -> type | None:
-    """The class with async methods that a function or a property returns, by its annotation; None: a value."""
+    """Return the class with async methods that the annotation of a function or a property names; None if it returns a value."""
     function: Any = getattr(found, "fget", None) or getattr(found, "func", None) or found
     named = re.match(r"\w+", function.__annotations__["return"])
     assert named is not None
@@ -79,7 +79,7 @@ def _returned(found: Any, kind: type) -> type | None:
 
 
 class AsyncCall:
-    """A call that was not made yet: awaited, entered as a block, or iterated over."""
+    """A call that was not made yet: await it, enter it as a block, or iterate over it."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call = call

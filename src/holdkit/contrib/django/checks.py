@@ -28,7 +28,7 @@ from .kernels import check_tables
 
 
 def check_settings(**_: Any) -> list[CheckMessage]:
-    """Everything that can be seen without connecting."""
+    """Check everything that needs no connection."""
     try:
         read = configuration()
     except ImproperlyConfigured as error:
@@ -118,7 +118,7 @@ def _check_sqlite(connection: Any) -> list[CheckMessage]:
 
 
 def check_tables_in_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Whether the tables are there, in the databases that are checked."""
+    """Check that the tables exist, if Django checks their database."""
     if sys.argv[1:2] == ["migrate"]:
         return []  # it is being done
     if check_settings_failed() or configuration().database not in (databases or ()):
@@ -134,5 +134,5 @@ def check_tables_in_databases(databases: Sequence[str] | None = None, **_: Any) 
 
 
 def check_settings_failed() -> bool:
-    """Whether the settings have an error, which is reported already."""
+    """Return whether `check_settings` reports an error."""
     return any(message.is_serious() for message in check_settings())

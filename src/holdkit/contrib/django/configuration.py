@@ -35,7 +35,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
 
 
 def configuration() -> Configuration:
-    """The setting as it is now. Raises `ImproperlyConfigured` if it cannot be."""
+    """Return the setting as it is now. Raise `ImproperlyConfigured` if it is invalid."""
     given = getattr(settings, "HOLDKIT", {})
     if not isinstance(given, Mapping):
         raise ImproperlyConfigured(f"HOLDKIT must be a dictionary, not {type(given).__name__}")
@@ -51,12 +51,12 @@ def configuration() -> Configuration:
 
 
 def limits_of(read: Configuration) -> Limits | None:
-    """The bounds that are asked for."""
+    """Return the limits that the setting asks for."""
     return Limits(**read.limits) if read.limits else None
 
 
 def connection_of(read: Configuration) -> Any:
-    """This thread's connection to the database. Raises `ImproperlyConfigured` if it is not configured."""
+    """Return this thread's connection to the database. Raise `ImproperlyConfigured` if the database is not configured."""
     if read.database not in connections.settings:
         named = ", ".join(sorted(connections.settings))
         raise ImproperlyConfigured(f"HOLDKIT names the database {read.database!r}, DATABASES has {named}")
@@ -64,12 +64,12 @@ def connection_of(read: Configuration) -> Any:
 
 
 def in_memory(connection: Any) -> bool:
-    """Whether it is Django's own test database on SQLite, which only Django's connections reach."""
+    """Return whether it is Django's own test database on SQLite, which only Django's connections reach."""
     return connection.vendor == "sqlite" and bool(connection.is_in_memory_db())
 
 
 def url_of(connection: Any, read: Configuration) -> str:
-    """The database as a URL, password included."""
+    """Return the database as a URL, password included."""
     if connection.vendor == "sqlite":
         name = str(connection.settings_dict["NAME"])
         if name.startswith("file:"):  # SQLite's own kind of URL, as Django passes it on
@@ -79,7 +79,7 @@ def url_of(connection: Any, read: Configuration) -> str:
 
 
 def _postgres_url(connection: Any, read: Configuration) -> str:
-    """What Django gives to libpq, and our own parameters."""
+    """Return the URL with the parameters that Django gives to libpq, and our own."""
     from psycopg import pq
 
     known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}

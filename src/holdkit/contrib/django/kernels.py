@@ -54,12 +54,12 @@ class DjangoTransaction:
         self._read = read
 
     def current(self) -> Any:
-        """Django's connection, inside `atomic()` or with autocommit switched off."""
+        """Return Django's connection inside `atomic()` or with autocommit switched off, else None."""
         connection = connection_of(self._read)
         return connection if _in_transaction(connection) else None
 
     def must_not_commit(self) -> bool:
-        """Whether every open block is that of a `TestCase`."""
+        """Return whether every open block is that of a `TestCase`."""
         blocks = connection_of(self._read).atomic_blocks
         return bool(blocks) and all(getattr(block, "_from_testcase", False) for block in blocks)
 
@@ -76,7 +76,7 @@ class DjangoKernel(Kernel):
     """A kernel whose calls join `transaction.atomic()`."""
 
     def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> Lease:  # type: ignore[override]
-        """As ever, but not inside `atomic()`: a lease is renewed by another thread, which cannot see what is not committed."""
+        """Take a lease, but not inside `atomic()`: another thread renews it, which cannot see what is not committed."""
         executor = self._executor
         assert isinstance(executor, JoiningExecutor)
         executor.refuse_inside_transaction("a lease is renewed from outside")
@@ -94,7 +94,7 @@ class _Opened:
         """Whether it executes on Django's connection until a call outside of `atomic()` can open the file."""
 
     def serves(self, connection: Any, name: str) -> bool:
-        """Whether a call of this process, on this connection, can use it."""
+        """Return whether a call of this process, on this connection, can use this kernel."""
         return (
             self.name == name
             and self.database == connection.alias
@@ -111,7 +111,7 @@ _replaced: list[_Opened] = []
 
 
 def kernel() -> DjangoKernel:
-    """The kernel of the database as it is configured now."""
+    """Return the kernel of the database as it is configured now."""
     read = configuration()
     connection = connection_of(read)
     name = str(connection.settings_dict["NAME"])
@@ -178,7 +178,7 @@ def _open(read: Configuration, connection: Any, name: str) -> DjangoKernel:
 
 
 def _cannot_be_opened_now(connection: Any) -> bool:
-    """Whether it is a SQLite file without write-ahead logging, in an open transaction."""
+    """Return whether the database is a SQLite file without write-ahead logging, in an open transaction."""
     if connection.vendor != "sqlite" or in_memory(connection) or not _in_transaction(connection):
         return False
     with connection.cursor() as cursor:
@@ -212,7 +212,7 @@ def _borrowed(read: Configuration) -> Iterator[Any]:
 
 
 def check_tables(connection: Any, read: Configuration) -> None:
-    """The tables must be there, and of this release. Raises `EngineError`."""
+    """Raise `EngineError` unless the tables exist and are of this release."""
     tables = tables_in(connection, schema=None if connection.vendor == "sqlite" else read.schema)
     version = tables.version()
     if version < tables.newest:
@@ -222,7 +222,7 @@ def check_tables(connection: Any, read: Configuration) -> None:
 
 
 def _close_before_dropping(connection: Any) -> None:
-    """When the test runner drops a test database, from whatever thread, the kernel's own connections go first."""
+    """Close the kernel's own connections before the test runner drops a test database, on any thread."""
     kind: Any = type(connection.creation)
     destroy = kind.destroy_test_db
     if getattr(destroy, "closes_holdkit", False):
@@ -238,7 +238,7 @@ def _close_before_dropping(connection: Any) -> None:
 
 
 def _close_before_fork() -> None:
-    """On SQLite, a child must not inherit an open connection to the file. Django opens another one when it needs it."""
+    """Close Django's connection to a SQLite file before a fork: a child must not inherit it. Django opens another one when it needs it."""
     with suppress(Exception):  # not configured, or no Django project
         connection = connection_of(configuration())
         if connection.vendor == "sqlite" and not in_memory(connection) and not _in_transaction(connection):
@@ -246,7 +246,7 @@ def _close_before_fork() -> None:
 
 
 def _renew_lock() -> None:
-    """In a forked child: the lock may have been held by a thread that is not there."""
+    """Make a new lock in a forked child: a thread of the parent may have held the old one."""
     global _lock  # noqa: PLW0603 - another lock for another process
     _lock = threading.Lock()
 

@@ -13,7 +13,7 @@ from ..requests import request_id_of
 
 
 class HoldkitMiddleware:
-    """Sets the actor, which is the user if `AuthenticationMiddleware` stands before, and the correlation id, from ``X-Request-Id`` or the
+    """Set the actor, which is the user if `AuthenticationMiddleware` ran before, and the correlation id, from ``X-Request-Id`` or the
     trace of the request."""
 
     sync_capable = True
@@ -38,7 +38,7 @@ class HoldkitMiddleware:
 
 
 def _actor(user: Any) -> Actor | None:
-    """None without authentication: then the view may know better."""
+    """Return the user as an actor; None without authentication, so that the view may set one."""
     if user is None:
         return None
     return Actor.user(str(user.pk)) if user.is_authenticated else Actor.anonymous()

@@ -14,7 +14,7 @@ class NoRows(models.Manager):
     """The kernel reads, not the ORM."""
 
     def get_queryset(self) -> Any:
-        """Empty: there is no table to ask."""
+        """Return no rows: there is no table."""
         return super().get_queryset().none()
 
 

@@ -26,7 +26,7 @@ class HoldkitTables(Operation):
         self.postgres, self.sqlite, self.first = postgres, sqlite, first
 
     def state_forwards(self, app_label: str, state: Any) -> None:
-        """No model of Django's changes."""
+        """Change nothing: no model of Django's changes."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:  # noqa: ARG002
         """Create or update the tables."""
@@ -54,5 +54,5 @@ class HoldkitTables(Operation):
         return tables_in(connection, schema=None if connection.vendor == "sqlite" else read.schema)
 
     def describe(self) -> str:
-        """For `migrate --plan`."""
+        """Return the line for `migrate --plan`."""
         return "Create Holdkit's tables, or bring them up to date"

@@ -73,39 +73,39 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     @property
     def ttl_slots(self) -> Slot:
-        """`max_ttl`."""
+        """Return `max_ttl` in slots."""
         return span(self.max_ttl, "max_ttl")
 
     @property
     def age_slots(self) -> Slot:
-        """`max_age`."""
+        """Return `max_age` in slots."""
         return span(self.max_age, "max_age")
 
     def covers(self, pool: str) -> bool:
-        """Whether the assistant may use a pool. The limit pool is not its own to use."""
+        """Return whether the assistant may use a pool; never the limit pool."""
         if pool.startswith("~") or pool == self.limit_pool:
             return False
         return any(pool == name or (name.endswith("*") and pool.startswith(name[:-1])) for name in self.pools)
 
     def check_pools(self, pools: Iterable[str]) -> None:
-        """Refuse other pools."""
+        """Raise `NotAllowed` for a pool that the policy does not cover."""
         for pool in pools:
             if not self.covers(pool):
                 raise NotAllowed(f"pool {pool!r} is not one that you may use; list_pools names those")
 
     def check_budget(self, name: str) -> None:
-        """Refuse other sets of budgets."""
+        """Raise `NotAllowed` for a set of budgets that the policy does not name."""
         if name not in self.budgets:
             known = ", ".join(self.budgets) or "none"
             raise NotAllowed(f"budget set {name!r} is not one that you may use; you may use: {known}")
 
     def check_change(self) -> None:
-        """Refuse changes, if the policy is read-only."""
+        """Raise `NotAllowed` if the policy is read-only."""
         if self.read_only:
             raise NotAllowed("you may only read here")
 
     def legs(self, units: Mapping[str, int]) -> dict[str, int]:
-        """The units to hold, with those of the limit pool."""
+        """Return the units to hold, with those of the limit pool."""
         if not units:
             raise NotAllowed("name at least one pool and how many units of it")
         if len(units) > MAX_LEGS:

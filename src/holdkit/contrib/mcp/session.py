@@ -55,8 +55,8 @@ class Session:
         """The last holds that have ended: they can still be shown."""
 
     async def check(self) -> None:
-        """Fail now, not in the middle of the work, if the database or the API key cannot be used, or if the policy names a limit pool or a
-        set of budgets that is not there."""
+        """Raise now, not in the middle of the work, if the database or the API key cannot be used, or if the policy names a limit pool or a
+        set of budgets that does not exist."""
         await self.pools()
         await self.limit()
         for name in self.policy.budgets:
@@ -65,7 +65,7 @@ class Session:
     # Reads
 
     async def pools(self) -> list[Pool]:
-        """The pools of the policy, in order of id, `MAX_LISTED` at most."""
+        """Return the pools of the policy, in order of id, `MAX_LISTED` at most."""
         found: dict[str, Pool] = {}
         for name in self.policy.pools:
             if name.endswith("*"):
@@ -77,11 +77,11 @@ class Session:
         return [found[id] for id in sorted(found)[:MAX_LISTED]]
 
     async def limit(self) -> Pool | None:
-        """The limit pool."""
+        """Return the limit pool."""
         return None if self.policy.limit_pool is None else await self._hk.pool(self.policy.limit_pool)
 
     async def hold(self, id: str) -> Hold:
-        """A hold of this session, or one whose pools are all within the policy, as it is now."""
+        """Return a hold of this session, or one whose pools are all within the policy, as it is now."""
         found = await self._hk.get(id)
         ours = id in self._owned or id in self._past
         if not ours and not all(self.policy.covers(leg.pool) for leg in found.legs):
@@ -89,12 +89,12 @@ class Session:
         return found
 
     async def usage(self, name: str) -> list[Usage]:
-        """What is used of each current window of a set of budgets."""
+        """Return the usage of each current window of a set of budgets."""
         self.policy.check_budget(name)
         return await (await self._budgets(name)).usage(self.policy.client)
 
     def now(self) -> Slot:
-        """The time that deadlines are measured by."""
+        """Return the time that deadlines are measured by."""
         return self._hk._executor.now()
 
     # Changes
@@ -134,7 +134,7 @@ class Session:
         return ended
 
     async def confirm_actual(self, id: str, actual: Mapping[str, int] | None) -> Hold:
-        """Confirm what was spent of an estimate; `uncovered` of the answer is what no budget covers."""
+        """Confirm the amounts that were spent of an estimate; `uncovered` in the answer is the part that no budget covers."""
         owned = self._own(id)
         if owned.budget is None:
             raise NotAllowed("this is a hold of pools: confirm it with confirm")
@@ -160,7 +160,7 @@ class Session:
         return extended
 
     async def end(self) -> None:
-        """Release what is still held; what cannot be released expires. Without a database nothing can: the first failure ends it."""
+        """Release the holds that are left, up to the first failure; the others expire."""
         for id in [*self._owned]:
             try:
                 await self.release(id)
@@ -204,8 +204,8 @@ class Session:
         return await AsyncBudgetSets(self._hk, self._tenant).opened(name)
 
     async def _once(self, change: Callable[[Call], Awaitable[Hold]]) -> Hold:
-        """Make a change under an operation id, and repeat it under the same one while its outcome is unknown. That a later attempt was
-        turned away, or failed, does not settle an earlier one: the outcome stays unknown."""
+        """Make a change under an operation id, and retry it under this id while its outcome is unknown. If a retry is turned away or
+        fails, the outcome of the earlier attempt stays unknown."""
         call = Call(op=f"mcp:{uuid4().hex}", actor=self._actor)
         unknown: OutcomeUnknown | None = None
         for pause in PAUSES:
@@ -229,7 +229,7 @@ class Session:
 async def session_on(
     url: str, policy: Policy, *, key: str | None = None, tenant: str = "", name: str = "mcp"
 ) -> AsyncIterator[Session]:
-    """A session on a database or, with an API key, on a server; what it still holds at its end is released."""
+    """Open a session on a database or, with an API key, on a server. Release at the end what it still holds."""
     hk: Any
     if url.startswith(("http://", "https://")):
         from ...client import connect_async as connect_client
@@ -252,5 +252,5 @@ async def session_on(
 
 
 def left(hold: Hold, now: Slot) -> float | None:
-    """Seconds until the deadline."""
+    """Return the seconds until the deadline."""
     return None if hold.raw.deadline is None else max(0.0, round((hold.raw.deadline - now) / SECOND, 3))

@@ -40,7 +40,7 @@ use. An answer "refused" is final for this moment: do not repeat the same call a
 
 
 def _number(given: Any) -> Any:
-    """True is no number, whatever Python says."""
+    """Refuse True and False, which Python takes for numbers."""
     if isinstance(given, bool):
         raise ValueError("must be a number, not true or false")  # noqa: TRY004  # pydantic tells the caller of this one only
     return given

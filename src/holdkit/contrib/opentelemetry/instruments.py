@@ -46,7 +46,7 @@ class Recent:
         self._until = 0.0
 
     def __call__(self) -> list[Measure]:
-        """The measures."""
+        """Return the measures that were read last; read them again if they are older than `FRESH` seconds."""
         with self._lock:
             if time.monotonic() >= self._until:
                 self._last = self._read()
@@ -55,7 +55,7 @@ class Recent:
 
 
 def measure_source(source: Source, meter_provider: MeterProvider | None = None) -> None:
-    """Report whatever a source measures. What it has now decides which instruments there are."""
+    """Report everything that a source measures. Create an instrument for each measure that it has now."""
     meter = get_meter("holdkit", version("holdkit"), meter_provider)
     for found in source():
         _instrument(meter, source, found)

@@ -44,11 +44,11 @@ class _Span:
         self._span = span
 
     def tell(self, name: str, value: str | int | bool) -> None:
-        """Add an attribute."""
+        """Add an attribute to the span."""
         self._span.set_attribute(name, value)
 
     def rename(self, name: str) -> None:
-        """Give it another name."""
+        """Rename the span."""
         self._span.update_name(name)
 
 
@@ -59,7 +59,7 @@ class OpenTelemetryTracer:
         self._tracer = trace.get_tracer(NAME, version("holdkit"), tracer_provider)
 
     def trace(self) -> str | None:
-        """The `traceparent` of the span that is recorded now."""
+        """Return the `traceparent` of the span that is recorded now."""
         span = trace.get_current_span()
         if not span.is_recording():
             return None
@@ -68,27 +68,27 @@ class OpenTelemetryTracer:
 
     @contextmanager
     def call(self, name: str, attributes: Attributes) -> Iterator[_Span]:
-        """A span below the one that is recorded now."""
+        """Start a span below the one that is recorded now."""
         with self._span(name, SpanKind.INTERNAL, attributes) as span:
             yield span
 
     @contextmanager
     def linked(self, name: str, traces: Sequence[str], attributes: Attributes) -> Iterator[_Span]:
-        """A span of its own, linked to those of other calls."""
+        """Start a span without a parent, linked to those of other calls."""
         links = [Link(its) for its in map(_span_context, traces)]
         with self._span(name, SpanKind.CONSUMER, attributes, contexts.Context(), links) as span:
             yield span
 
     @contextmanager
     def received(self, name: str, trace: str, attributes: Attributes) -> Iterator[_Span]:
-        """A span below that of a caller in another process."""
+        """Start a span below that of a caller in another process."""
         above = set_span_in_context(NonRecordingSpan(_span_context(trace)), contexts.Context())
         with self._span(name, SpanKind.SERVER, attributes, above) as span:
             yield span
 
     @contextmanager
     def detached(self) -> Iterator[None]:
-        """A block outside of whatever is recorded now."""
+        """Run a block outside of the span that is recorded now."""
         token = contexts.attach(contexts.Context())
         try:
             yield
@@ -159,7 +159,7 @@ async def entry_span_async(hk: AsyncKernel, entry: JournalEntry, name: str = "fo
 
 
 def _span_context(traceparent: str) -> SpanContext:
-    """Of a well-formed `traceparent`."""
+    """Return the span context of a well-formed `traceparent`."""
     assert is_recorded(traceparent), "others are not linked to"
     _, trace_id, span_id, flags = traceparent.split("-")
     return SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(int(flags, 16)))

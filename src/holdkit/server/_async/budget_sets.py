@@ -28,11 +28,11 @@ class AsyncBudgetSets:
         self._kernel, self._tenant = kernel, tenant
 
     async def opened(self, name: str) -> AsyncBudget:
-        """The budgets of a set that is stored."""
+        """Open the budgets of a stored set."""
         return self.face(name, await self.find(name))
 
     async def find(self, name: str) -> BudgetSet:
-        """A set; `InvalidRequest` if there is none."""
+        """Return a set. Raise `InvalidRequest` if it does not exist."""
         executor = self._kernel._executor
         query = FindRecord((self._tenant, KIND, text(name, "name", MAX_NAME)))
         row = await executor.read(query) or await executor.read(query, durable=True)  # that it is missing is an answer
@@ -41,7 +41,7 @@ class AsyncBudgetSets:
         return _set.decode(row.body)
 
     async def listed(self, after: str, limit: int) -> Page[tuple[str, BudgetSet]]:
-        """Sets in order of name."""
+        """Return sets in order of name."""
         executor = self._kernel._executor
         rows = await executor.read(ListRecords(self._tenant, KIND, after, limit, executor.page_bytes))
         return Page([(row.id, _set.decode(row.body)) for row in rows], more=rows.more, size=rows.size)

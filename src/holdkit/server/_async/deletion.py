@@ -63,7 +63,7 @@ class AsyncDeletion:
         self._total = 0
 
     async def check(self, confirm: str) -> None:
-        """Refuse a tenant that is not disabled, and a name that was not given twice. Changes nothing."""
+        """Refuse a tenant that is not disabled, and a name that was not given twice. Change nothing."""
         tenant = self.deleted.tenant
         if confirm != tenant:
             raise invalid("confirm", "confirm_differs", "must be the name of the tenant once more")
@@ -71,7 +71,7 @@ class AsyncDeletion:
             raise invalid("tenant", "tenant_active", "must be disabled before it is deleted")
 
     async def run(self, progress: Progress, total: int = 0) -> DeletedAnswer:
-        """Delete until nothing is left. `total` is about how many rows there are."""
+        """Delete until nothing is left. `total` estimates the number of rows."""
         self._total, tenant = total, self.deleted.tenant
         await self._tenants.set_state(tenant, "deleting", **self._call)
         for _ in range(ROUNDS):
@@ -123,7 +123,7 @@ class AsyncDeletion:
             after = page.reached or ""
 
     def _ending(self, hold: StoredHold) -> list[AnyCommand]:
-        """What makes all units of a hold available."""
+        """Return the commands that make all units of a hold available."""
         commands: list[AnyCommand] = []
         if hold.live:
             commands.append(ReleaseHold(id=hold.id, force=True, **self._fields))
@@ -150,8 +150,8 @@ class AsyncDeletion:
                 after = page[-1].id
 
     async def _loose(self, pool: Pool) -> dict[str | None, int]:
-        """By account, the consumed units whose holds are gone; None: those of no account. No row lists the accounts of a pool, but
-        its history names them, and is read only if there are such units."""
+        """Return by account (None: without one) the consumed units whose holds are gone. No row lists the accounts of a pool, but its
+        history names them; read it only if there are such units."""
         loose: dict[str | None, int] = {None: pool.loose}
         after: dict[int, int] = {}
         more = pool.consumed > pool.loose

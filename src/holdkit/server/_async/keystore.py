@@ -118,7 +118,7 @@ class AsyncKeys:
         return NewKey(shown(key, now), format_key(key.id, secret))
 
     async def _made_again(self, asked: StoredKey, secret: str, call: Call) -> NewKey | None:
-        """The key that an earlier call made under this operation id, with another secret; None if there is none."""
+        """Give the key that an earlier call made under this operation id another secret; return None if there is no such key."""
         found = await self._executor.read(FindRecord(("", KEYS, asked.id)), durable=True)
         if found is None:
             return None
@@ -128,7 +128,7 @@ class AsyncKeys:
         return await self._with_secret(key, found.version, secret, call)
 
     async def _with_secret(self, key: StoredKey, version: int, secret: str, call: Call) -> NewKey:
-        """A key whose last secret was lost with its answer gets another; a secret from before that is not affected."""
+        """Replace the last secret of a key, which was lost with its answer. A secret from before that one stays valid."""
         if key.revoked_at is not None:
             raise _revoked()
         key = replace(key, secret_hash=hash_secret(key.id, secret, await self.pepper()))
@@ -141,7 +141,7 @@ class AsyncKeys:
         await self.announce(id)
 
     async def listed(self, *, tenant: str | None = None) -> list[KeyInfo]:
-        """All keys in order of id, or those of one tenant, without their secrets."""
+        """Return all keys in order of id, or those of one tenant, without their secrets."""
         now, uses = self._executor.now(), await self.uses()
         keys = [key for key in await self.stored() if tenant is None or key.tenant == tenant]
         return [shown(key, now, uses.get(key.id)) for key in keys]
@@ -152,7 +152,7 @@ class AsyncKeys:
         return {id: slot for row in rows for id, slot in _used.decode(row.body).items()}
 
     async def put_uses(self, shard: str, noted: Mapping[str, Slot], existing: Container[str]) -> None:
-        """Store the last uses of the keys whose ids begin with a letter. Raises `VersionConflict`."""
+        """Store the last uses of the keys whose ids begin with a letter. Raise `VersionConflict` if another server stored meanwhile."""
         row = await self._executor.read(FindRecord(("", USES, shard)))
         merged = {} if row is None else {id: slot for id, slot in _used.decode(row.body).items() if id in existing}
         for id, slot in noted.items():
@@ -199,7 +199,7 @@ class AsyncKeys:
         return NewKey(shown(key, now), format_key(id, secret))
 
     async def stored(self) -> list[StoredKey]:
-        """All keys as they are stored. One that cannot be decoded is skipped, so that it does not block the others."""
+        """Return all keys as they are stored. Skip a key that cannot be decoded, so that it does not block the others."""
         found: list[StoredKey] = []
         after = ""
         while True:
@@ -214,12 +214,12 @@ class AsyncKeys:
             after = rows[-1].id
 
     async def find(self, id: str) -> StoredKey | None:
-        """One key as it is stored."""
+        """Return one key as it is stored."""
         found = await self._executor.read(FindRecord(("", KEYS, id)))
         return None if found is None else _stored.decode(found.body)
 
     async def changes(self) -> tuple[int, list[str]]:
-        """How many changes there were, and what the last ones changed, in order: ids of keys, and tenants after an equals sign."""
+        """Return the number of changes, and the objects of the last ones in order: ids of keys, and tenants after an equals sign."""
         found = await self._executor.read(FindRecord(("", SERVER, "keys")))
         return (0, []) if found is None else (found.version, _announced.decode(found.body))
 
@@ -241,7 +241,7 @@ class AsyncKeys:
             await self._executor.execute(PutRecord(kind=SERVER, id="keys", body="[]"), faces=True)
 
     async def pepper(self) -> bytes:
-        """The server's own secret; generated and stored on first use, unless one was given."""
+        """Return the server's own secret; generate and store it on first use, unless one was given."""
         while self._pepper is None:
             found = await self._executor.read(
                 FindRecord(("", SERVER, "pepper")), durable=True

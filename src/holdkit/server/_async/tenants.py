@@ -33,7 +33,7 @@ class AsyncTenants:
         self._executor, self._keys = kernel._executor, keys
 
     async def find(self, name: str) -> StoredTenant:
-        """What is stored about a tenant, or the default."""
+        """Return what is stored about a tenant, or the default."""
         return (await self._find(name))[0]
 
     async def _find(self, name: str) -> tuple[StoredTenant, int]:
@@ -41,7 +41,7 @@ class AsyncTenants:
         return (StoredTenant(name=name), 0) if found is None else (_stored.decode(found.body), found.version)
 
     async def stored(self) -> list[StoredTenant]:
-        """All tenants that have a record."""
+        """Return all tenants that have a record."""
         found: list[StoredTenant] = []
         after = ""
         while True:
@@ -52,14 +52,14 @@ class AsyncTenants:
             after = rows[-1].id
 
     async def names(self, with_keys: Iterable[str], *, after: str = "", limit: int = 100) -> list[str]:
-        """A page of the tenants that have a pool, an API key (`with_keys` names those) or a record, in order."""
+        """Return a page of the tenants that have a pool, an API key (`with_keys` names those) or a record, in order."""
         pools = await self._executor.read(ListTenants(after, limit))
         records = await self._executor.read(ListRecords("", TENANTS, f"={after}", limit))
         keys = {name for name in with_keys if name > after}
         return sorted({*pools, *keys, *(row.id[1:] for row in records)})[:limit]
 
     async def has_pools(self, name: str) -> bool:
-        """Whether a tenant has any pool, reserved and archived ones included."""
+        """Return whether a tenant has any pool, reserved and archived ones included."""
         found = [await self._executor.read(ListPools(name, prefix, limit=1, archived=True)) for prefix in ("", "~")]
         return any(found)
 

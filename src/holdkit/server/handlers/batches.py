@@ -31,7 +31,7 @@ SLICE: Final = 100
 
 
 async def batch(request: Request) -> Answer:
-    """Answers 200 even if commands were refused: each command has its own answer."""
+    """Apply several commands. Answer 200 even if commands were refused: each command has its own answer."""
     batch: bodies.Batch = request.body
     key = request.op
     if key is None and any(command.op is None for command in batch.commands):
@@ -99,7 +99,7 @@ Fields: TypeAlias = dict[str, Any]
 
 
 async def commands_of(batch: bodies.Batch, request: Request, key: str | None) -> list[core.AnyCommand]:
-    """The commands in the order of the batch, built in slices; `key` is the idempotency key of the batch."""
+    """Build the commands in the order of the batch, in slices; `key` is the idempotency key of the batch."""
     around, caller = current(), request.caller
     found: list[core.AnyCommand] = []
     for index, asked in enumerate(batch.commands):

@@ -48,13 +48,13 @@ async def put_budget(request: Request) -> Answer:
 
 
 async def show_budget(request: Request) -> Answer:
-    """One set."""
+    """Answer with one set."""
     body = await _sets(request).find(request.names[0])
     return answer(BudgetAnswer(request.names[0], body.budgets, request.now()))
 
 
 async def list_budgets(request: Request) -> Answer:
-    """All sets."""
+    """Answer with all sets."""
     query: PageQuery = request.query
     found = await _sets(request).listed(query.after, query.limit)
     now = request.now()
@@ -116,7 +116,7 @@ async def budget_resize(request: Request) -> Answer:
 
 
 async def budget_usage(request: Request) -> Answer:
-    """The usage of a client in each current window."""
+    """Answer with the usage of a client in each current window."""
     query: ClientQuery = request.query
     budgets = await _opened(request)
     found = [usage_answer(usage) for usage in await budgets.usage(query.client)]

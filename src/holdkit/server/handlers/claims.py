@@ -35,7 +35,7 @@ def _claim(request: Request, claim: Claim, *, replayed: bool = False) -> Answer:
 
 
 def _time(request: Request, *claims: Claim) -> Time:
-    """The time of an answer about claims: not before anything that they tell."""
+    """Return the time of an answer about claims, not before any time in them."""
     began = [claim.raw.hold.began for claim in claims if claim.raw.hold is not None]
     return request.now(*(claim.raw.pool.slot for claim in claims), *began)
 
@@ -50,7 +50,7 @@ async def free_claim(request: Request) -> Answer:
 
 
 async def show_claim(request: Request) -> Answer:
-    """One key, by its claim's id."""
+    """Answer with one key, by its claim's id."""
     claim = await request.kernel.claims.get(id=request.names[0])
     if claim is None:
         raise Problem(404, "claim_not_found", "there is no claim with this id")
@@ -122,7 +122,7 @@ async def free_items(request: Request) -> Answer:
 
 
 async def _changed(request: Request, ids: list[str]) -> Answer:
-    """The items after a change. The change is committed: if the items cannot be read, the answer still says so."""
+    """Answer with the items after a change. The change is committed: if the items cannot be read, the answer still says so."""
     try:
         return await _items(request, ids)
     except (EngineError, Overloaded) as failed:

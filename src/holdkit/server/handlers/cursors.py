@@ -23,7 +23,7 @@ from ..webhooks.hooks import FOLLOWER_PREFIX
 
 
 async def cursor(request: Request) -> Answer:
-    """The cursor at the end of the journal."""
+    """Answer with the cursor at the end of the journal."""
     query: CursorQuery = request.query
     own = query.back and not request.caller.operator
     cursor = await (_back(request, query.back) if own else request.kernel.journal.cursor(back=query.back))
@@ -88,7 +88,7 @@ def _fitting(entries: list[JournalEntry], request: Request) -> list[JournalEntry
 
 
 async def _back(request: Request, wanted: int) -> str:
-    """The cursor that many entries of the caller's tenant before the end of each lane."""
+    """Return the cursor that lies `wanted` entries of the caller's tenant before the end of each lane."""
     wanted = min(wanted, request.running.settings.answers.journal_scan)
     tail = await read_tail(request, wanted)
     before = tuple((lane, seqs[0] - 1) for lane, seqs in tail.lanes.items() if len(seqs) == wanted and seqs[0] > 1)
@@ -99,7 +99,7 @@ async def _back(request: Request, wanted: int) -> str:
 
 
 async def show_cursor(request: Request) -> Answer:
-    """The stored cursor of a named follower."""
+    """Answer with the stored cursor of a named follower."""
     name = _name(request)
     kept = await find_cursor(request.kernel._executor, _whose(request), name)
     if kept is None:
@@ -137,7 +137,7 @@ async def list_records(request: Request) -> Answer:
 
 
 async def show_record(request: Request) -> Answer:
-    """One record."""
+    """Answer with one record."""
     kind, id = request.names
     found = await request.kernel.admin.records.get(_kind(kind), id)
     if found is None:
@@ -157,13 +157,13 @@ async def put_record(request: Request) -> Answer:
 
 
 def _whose(request: Request) -> str | None:
-    """The tenant of the follower; None for a follower of all tenants."""
+    """Return the tenant of the follower; None for a follower of all tenants."""
     query: FollowerQuery = request.query
     return None if query.all_tenants else request.caller.tenant
 
 
 def _name(request: Request) -> str:
-    """The follower's name. Names of webhooks are reserved: moving one's cursor would make it skip deliveries."""
+    """Check the follower's name. Names of webhooks are reserved: moving the cursor of a webhook would make it skip deliveries."""
     (name,) = request.names
     if name.startswith(FOLLOWER_PREFIX):
         raise invalid("name", "name_reserved", f"names that begin with {FOLLOWER_PREFIX} are reserved for webhooks")

@@ -57,20 +57,20 @@ class Window(Struct, frozen=True):
 
     @property
     def length(self) -> Slot:
-        """Of one interval, in slots."""
+        """Return the length of one interval, in slots."""
         return self.step * self.times * SECOND
 
     @property
     def starts(self) -> list[Slot]:
-        """When each interval begins."""
+        """Return when each interval begins."""
         return list(range(self.since, self.until, self.length))
 
     def index(self, slot: Slot) -> int:
-        """The interval of a slot."""
+        """Return the interval of a slot."""
         return (slot - self.since) // self.length
 
     def indexes(self, slots: Iterable[Slot], since: Slot = 0) -> set[int]:
-        """The intervals of those slots that are not before `since`."""
+        """Return the intervals of those slots that are not before `since`."""
         return {self.index(slot) for slot in slots if slot >= since}
 
     def sums(self, counts: Mapping[Slot, C], empty: Callable[[], C]) -> dict[int, C]:
@@ -82,8 +82,8 @@ class Window(Struct, frozen=True):
 
 
 def window_of(asked: Slot, now: Slot, *, in_memory: bool) -> Window:
-    """The finest intervals that are not too many points; those of ten seconds are in the memory of a server. The one that runs now
-    is the last."""
+    """Return the finest intervals that give at most `MAX_POINTS` points. Intervals of ten seconds are only in the memory of a server. The
+    current interval is the last."""
     longest = MAX_INTERVALS * STEP
     if not 0 < asked <= longest * SECOND:
         raise invalid("window", "window_out_of_range", f"must be between 1 s and {longest // 86_400} days")
@@ -96,7 +96,7 @@ def window_of(asked: Slot, now: Slot, *, in_memory: bool) -> Window:
 
 
 async def pool_histories(request: Request) -> Answer:
-    """Pools over time."""
+    """Answer with pools over time."""
     body: PoolHistoryBody = request.body
     if not body.pools:
         raise invalid("pools", "pools_missing", "name at least one pool")
@@ -146,7 +146,7 @@ class _PoolReader:
         return {row.at: decode_pool(row.body) for row in reversed(rows)}
 
     def history(self, pool: str) -> PoolHistory:
-        """One pool."""
+        """Return the history of one pool."""
         found = self._refusals.between((self._tenant, pool), self._window.since, self._window.until)
         refused, total = self._window.sums(found, Refusals), Refusals()
         for refusals in refused.values():
@@ -160,7 +160,7 @@ class _PoolReader:
         return PoolHistory(pool=pool, reasons=dict(sorted(total.reasons.items())), **columns)
 
     def _counters(self, pool: str) -> dict[str, list[int | None]]:
-        """What the journal says of a pool, by field."""
+        """Return the counters of a pool that the journal gives, by field."""
         series = self._tenant, pool
         if self._in_memory is None:
             found = self._rows(*series)
@@ -194,7 +194,7 @@ class _PoolReader:
 
 
 async def server_history(request: Request) -> Answer:
-    """This server over time."""
+    """Answer with this server's counts over time."""
     query: ServerHistoryQuery = request.query
     window = window_of(span(query.window, "window"), request.kernel._executor.now(), in_memory=True)
     found = request.running.rollups.requests.between(SELF, window.since, window.until)

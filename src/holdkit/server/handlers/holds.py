@@ -42,7 +42,7 @@ MOST_LABELS: Final = 1_000
 
 
 def hold_tag(row: StoredHold) -> bytes:
-    """The ETag of a hold. It includes the state, because a deadline passes without a new version."""
+    """Return the ETag of a hold. It includes the state, because a deadline passes without a new version."""
     return f'"{row.version}.{row.state}"'.encode()
 
 
@@ -97,7 +97,7 @@ async def _hold_or_join(request: Request, body: NewHoldInLine) -> Answer:
 
 
 def legs_of(body: Taking, caller: Caller) -> tuple[Leg, ...]:
-    """The legs, from a pool and quantity or from a list."""
+    """Make the legs from a pool and quantity, or from a list."""
     if body.legs is None:
         if body.pool is None:
             raise invalid("pool", "pool_required", "give a pool, or legs")
@@ -126,7 +126,7 @@ def leg_of(leg: LegBody) -> Leg:
 
 
 def _placing(request: Request, body: Placing) -> dict[str, Any]:
-    """The fields of a command that places a hold. To pass the limits per account needs scope admin."""
+    """Return the fields of a command that places a hold. To pass the limits per account needs scope admin."""
     if body.force:
         request.caller.need_admin("force")
     return {
@@ -141,7 +141,7 @@ def _placing(request: Request, body: Placing) -> dict[str, Any]:
 
 
 def _fields(request: Request, body: Body) -> dict[str, Any]:
-    """The fields of a command that the kernel's own verbs would set."""
+    """Return the fields of a command that the kernel's own verbs would set."""
     around = request.call_fields(body)
     return {**around, "actor": actor_text(around["actor"]), "tenant": request.caller.tenant}
 
@@ -172,7 +172,7 @@ async def join(request: Request) -> Answer:
 
 
 async def show_hold(request: Request) -> Answer:
-    """One hold, without its token."""
+    """Answer with one hold, without its token."""
     hold = await request.kernel.get(request.names[0])
     tag = hold_tag(hold.raw)
     if request.headers.get(b"if-none-match") == tag:
@@ -189,7 +189,7 @@ async def _labels(request: Request, holds: Iterable[Hold]) -> dict[str, str | No
 
 
 async def show_place(request: Request) -> Answer:
-    """How many wait in front of a hold. One that has been served or has left meanwhile is shown without a place."""
+    """Answer with the number of waiters ahead of a hold. A hold that was served or has left meanwhile is shown without a place."""
     place = await request.kernel.place(request.hold_named)
     hold = await request.kernel.get(request.hold_named)
     waits = hold.state is State.WAITING
@@ -197,12 +197,12 @@ async def show_place(request: Request) -> Answer:
 
 
 def _size(holds: Iterable[Hold]) -> int:
-    """About the bytes of these holds, as documents."""
+    """Estimate the bytes of these holds, as documents."""
     return sum([hold_bytes(hold.raw) for hold in holds])
 
 
 async def list_line(request: Request) -> Answer:
-    """Who waits in the line of a pool, in order: the first is next."""
+    """List the waiting holds of a pool's line, in order: the first is next."""
     query: LineQuery = request.query
     holds = await request.kernel.line(request.names[0], after=str(query.after), limit=query.limit)
     after, now = None if holds.next is None else int(holds.next), request.now()

@@ -11,7 +11,7 @@ from ..request import Answer, Request, answer
 
 
 def job_answer(job: Job, now: Time, *, result: bool = True) -> JobAnswer:
-    """A job as a document."""
+    """Return a job as a document."""
     problem = None if job.problem is None else JobProblem(job.problem.reason, job.problem.detail)
     return JobAnswer(
         id=job.id,
@@ -28,7 +28,7 @@ def job_answer(job: Job, now: Time, *, result: bool = True) -> JobAnswer:
 
 
 def started(request: Request, job: Job) -> Answer:
-    """The answer of a route that started a job: 202, and where to ask for it."""
+    """Answer for a route that started a job: 202, and the job's URL."""
     location = (b"location", f"/v1/jobs/{job.id}".encode())
     return answer(job_answer(job, request.now()), 202, (location,))
 
@@ -41,7 +41,7 @@ async def list_jobs(request: Request) -> Answer:
 
 
 async def show_job(request: Request) -> Answer:
-    """One job, with its result."""
+    """Answer with one job, with its result."""
     job = request.running.jobs.find(request.names[0], request.caller.tenant)
     return answer(job_answer(job, request.now()))
 

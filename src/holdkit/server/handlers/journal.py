@@ -22,7 +22,7 @@ CURSOR_OF_LANE: Final = 60
 
 
 async def journal(request: Request) -> Answer:
-    """A page of entries after a cursor. `cursor` stays the same while there are no new entries."""
+    """Answer with a page of entries after a cursor. `cursor` stays the same while there are no new entries."""
     query: JournalQuery = request.query
     if query.include_reserved:
         operators_only(request.caller)
@@ -82,13 +82,13 @@ async def _entries(
 
 
 def _size(request: Request, entries: list[JournalEntry]) -> int:
-    """About the bytes of a page of entries, each with its cursor."""
+    """Estimate the bytes of a page of entries, each with its cursor."""
     cursors = len(entries) * CURSOR_OF_LANE * request.kernel._executor.engine.lanes
     return sum([entry.raw.size for entry in entries]) + cursors
 
 
 def _shown(request: Request, entries: list[JournalEntry], *, with_tenant: bool = False) -> list[EntryAnswer]:
-    """Entries as the caller may see them."""
+    """Return entries as the caller may see them."""
     positions = request.caller.positions
     return [
         entry_answer(entry, positions.position, positions.cursor_behind(entry), with_tenant=with_tenant)
@@ -97,7 +97,7 @@ def _shown(request: Request, entries: list[JournalEntry], *, with_tenant: bool =
 
 
 async def _tail(request: Request, query: JournalQuery) -> Answer:
-    """The last entries. Entries of different lanes are ordered by time only."""
+    """Answer with the last entries. Entries of different lanes are ordered by time only."""
     wanted = query.last
     assert wanted is not None
     if query.after is not None or query.searches or query.include_reserved:
@@ -113,7 +113,7 @@ async def _tail(request: Request, query: JournalQuery) -> Answer:
 
 
 async def hold_history(request: Request) -> Answer:
-    """The history of a hold."""
+    """Answer with the history of a hold."""
     query: HistoryQuery = request.query
     hold = check_hold_id(hold_id(request.names[0]), "hold")
     page = await request.kernel.history(hold, after=request.caller.cursor(query.after), limit=query.limit)
@@ -121,7 +121,7 @@ async def hold_history(request: Request) -> Answer:
 
 
 async def pool_history(request: Request) -> Answer:
-    """The history of a pool and of the holds on it."""
+    """Answer with the history of a pool and of the holds on it."""
     query: HistoryQuery = request.query
     pool = pool_id(request.names[0], "pool", faces=False)
     page = await request.kernel.journal.history(pool, after=request.caller.cursor(query.after), limit=query.limit)

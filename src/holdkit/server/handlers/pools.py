@@ -23,7 +23,7 @@ _tag: Final = re.compile(rb'"([0-9]{1,15})\.[0-9]{1,16}"')
 
 
 def pool_tag(pool: Pool) -> bytes:
-    """The ETag of a pool. It includes the counters, because legs expire without a new version."""
+    """Return the ETag of a pool. It includes the counters, because legs expire without a new version."""
     return f'"{pool.version}.{pool.held}"'.encode()
 
 
@@ -37,13 +37,13 @@ def answer_pool(request: Request, pool: Pool) -> Answer:
 
 
 def shown_pool(request: Request, pool: Pool) -> StoredPool:
-    """The pool as the caller may see it."""
+    """Return the pool as the caller may see it."""
     limit = request.caller.limit
     return pool.raw if limit is None else limit.pool(pool.raw)
 
 
 def if_match(request: Request) -> int | None:
-    """The version of a pool in If-Match, which has an ETag of ours."""
+    """Return the version of a pool from If-Match, which must have an ETag of ours."""
     tag = request.headers.get(b"if-match")
     if tag is None or tag.strip() == b"*":
         return None
@@ -65,7 +65,7 @@ async def list_pools(request: Request) -> Answer:
 
 
 def finder(request: Request) -> AsyncFinder:
-    """Searches what the caller may see."""
+    """Return a search through what the caller may see."""
     limit = request.caller.limit
     if limit is None or not limit.pools:
         return AsyncFinder(request.kernel)
@@ -73,7 +73,7 @@ def finder(request: Request) -> AsyncFinder:
 
 
 async def list_children(request: Request) -> Answer:
-    """The pools directly below a pool."""
+    """Answer with the pools directly below a pool."""
     query: PageQuery = request.query
     pools = await request.kernel.pools(below=request.names[0], archived=True, after=query.after, limit=query.limit)
     return answer(PoolPage([pool_answer(shown_pool(request, pool)) for pool in pools], pools.next, request.now()))

@@ -31,7 +31,7 @@ async def list_sagas(request: Request) -> Answer:
 
 
 async def show_saga(request: Request) -> Answer:
-    """One saga."""
+    """Answer with one saga."""
     saga = await request.kernel.sagas.get(request.names[0])
     if saga is None:
         raise _not_found()
@@ -44,7 +44,7 @@ def _not_found() -> Problem:
 
 
 async def saga_history(request: Request) -> Answer:
-    """What happened to a saga."""
+    """Answer with the history of a saga."""
     query: SagaHistoryQuery = request.query
     events, now = await request.kernel.sagas.history(request.names[0], limit=query.limit), request.now()
     if not events:

@@ -44,7 +44,7 @@ async def livez(_request: Request) -> Answer:
 
 
 async def readyz(request: Request) -> Answer:
-    """503 if the storage does not answer, and while the server stops. Otherwise the durability level and the clock skew; no
+    """Answer 503 if the storage does not answer, and while the server stops; otherwise with the durability level and the clock skew. No
     names, because this route needs no API key."""
     running = request.running
     if running.stopping.is_set() or running.draining:
@@ -59,7 +59,7 @@ async def readyz(request: Request) -> Answer:
 
 
 async def metrics(request: Request) -> Answer:
-    """Metrics for Prometheus; needs an API key."""
+    """Answer with metrics for Prometheus; needs an API key."""
     running = request.running
     accept = request.headers.get(b"accept", b"")
     measures = [*running.measures(), *(await _pools(running) if running.metric_pools else ())]
@@ -68,7 +68,7 @@ async def metrics(request: Request) -> Answer:
 
 
 async def _pools(running: Running) -> list[Measure]:
-    """Gauges of the pools that the settings name. Metrics come without them rather than not at all."""
+    """Return gauges of the pools that the settings name; none if reading fails, so that the other metrics are still served."""
     try:
         answers = [await running.kernel._executor.read(query) for query in pool_queries(running.metric_pools)]
     except HoldkitError:
@@ -77,12 +77,12 @@ async def _pools(running: Running) -> list[Measure]:
 
 
 async def openapi(request: Request) -> Answer:
-    """The OpenAPI document."""
+    """Answer with the OpenAPI document."""
     return Answer(request.running.openapi(), headers=(JSON,))
 
 
 async def whoami(request: Request) -> Answer:
-    """What the caller's API key may do, so that a page offers only what is allowed."""
+    """Answer with what the caller's API key may do, so that a page offers only what is allowed."""
     caller = request.caller
     result = WhoAmI(
         id=caller.id,
@@ -98,7 +98,7 @@ async def whoami(request: Request) -> Answer:
 
 
 async def overview(request: Request) -> Answer:
-    """Answered from memory, which the feed keeps current."""
+    """Answer from memory, which the feed keeps current."""
     feed = request.running.feeds.get(request.kernel, request.caller.tenant)
     feed.watchers += 1  # so that it is not closed meanwhile
     try:
@@ -173,7 +173,7 @@ async def erase(request: Request) -> Answer:
 
 
 def _archive_of(settings: Settings, engine: Engine) -> str | None:
-    """The directory of the archive files, which may be set before anything is archived."""
+    """Return the directory of the archive files; it may be set before anything is archived."""
     place = settings.journal.archive
     there = place is not None and engine.capabilities.archive is not None and Path(place).is_dir()
     return place if there else None
@@ -194,7 +194,7 @@ def first_differences(engine: Engine, progress: Progress) -> list[Difference]:
 
 
 async def stats(request: Request) -> Answer:
-    """Statistics since this server started."""
+    """Answer with statistics since this server started."""
     return answer({**request.running.numbers(), "server_time": request.now()})
 
 

@@ -59,7 +59,7 @@ async def list_tenants(request: Request) -> Answer:
 
 
 async def show_tenant(request: Request) -> Answer:
-    """One tenant, and what it has stored."""
+    """Answer with one tenant, and what it has stored."""
     running, name = request.running, check_tenant(request.names[0])
     directory = running.admission.directory
     if not directory.keys_of(name) and name not in directory.tenants and not await running.tenants.has_pools(name):
@@ -116,7 +116,7 @@ async def delete_tenant(request: Request) -> Answer:
 
 
 def _tenants(request: Request) -> AsyncTenants:
-    """For changes, which are recorded as the caller's."""
+    """Return the store of tenants that records changes as the caller's."""
     return AsyncTenants(request.kernel, request.running.keys.asked_by(request.kernel))
 
 

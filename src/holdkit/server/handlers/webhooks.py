@@ -52,7 +52,7 @@ def _sender(request: Request) -> WebhookSender:
 
 
 def _hooks(request: Request) -> Hooks:
-    """The store of the caller's webhooks; its changes are recorded as the caller's, with the reason that the request gives."""
+    """Return the store of the caller's webhooks; its changes are recorded as the caller's, with the reason that the request gives."""
     hooks = _sender(request).hooks(request.caller.tenant, request.kernel._executor)
     return hooks if request.operation.body is None else hooks.changed_by(**request.call_fields(request.body))
 
@@ -127,7 +127,7 @@ async def make_webhook(request: Request) -> Answer:
 
 
 def _made_before(request: Request, hook: Hook, url: str, actions: list[str]) -> Answer:
-    """The answer to a retry: the same webhook, with its secret, for the first answer may have been lost."""
+    """Answer a retry with the webhook that the first request made, and its secret, because the first answer may have been lost."""
     if (hook.url, hook.actions) != (url, tuple(actions)):
         raise OperationConflict("this Idempotency-Key was used to create another webhook: use a new key")
     _check_secret(request, hook)
@@ -191,7 +191,7 @@ async def rotate_webhook(request: Request) -> Answer:
 
 
 def _rotated(hooks: Hooks, hook: Hook, secret: str, until: Slot | None, op: str | None) -> Hook:
-    """The webhook with a new secret, and the old one for as long as both count."""
+    """Return the webhook with a new secret; the old one also counts until its grace is over."""
     seal, old = hooks.sealer.seal, None
     if until is not None:
         try:

@@ -50,7 +50,7 @@ def window_pool(id: str) -> str:
 
 
 def command_of(asked: WindowCommand, fields: dict[str, Any]) -> AnyCommand:
-    """The request as a command of the core."""
+    """Make the command of the core from the request."""
     if isinstance(asked, WindowResize):
         return ResizePool(id=window_pool(asked.id), total=asked.total, **fields)
     if isinstance(asked, WindowRelease):
@@ -81,7 +81,7 @@ def command_of(asked: WindowCommand, fields: dict[str, Any]) -> AnyCommand:
 
 
 def _legs(legs: list[WindowLeg]) -> tuple[Leg, ...]:
-    """Legs on windows, and beside them whatever else a hold may take. At least one is on a window."""
+    """Make the legs of a hold on windows. At least one is on a window; others may be anything that a hold may take."""
     if not any(leg.pool is not None and leg.pool.startswith(WINDOWED) for leg in legs):
         window_pool(legs[0].pool or "")
     return tuple([_leg(leg) for leg in legs])

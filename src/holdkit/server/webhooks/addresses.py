@@ -61,7 +61,7 @@ EMBEDDING: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is public."""
+    """Return whether an address is public."""
     return _is_public(_unwrapped(address))
 
 
@@ -124,7 +124,7 @@ def check_url(url: object) -> str:
 
 
 def receiver_of(url: str) -> tuple[str, int]:
-    """Host name and port of a URL."""
+    """Return host name and port of a URL."""
     parts = urlsplit(url)
     return (parts.hostname or "").lower().rstrip("."), parts.port or (443 if parts.scheme == "https" else 80)
 
@@ -137,12 +137,12 @@ class AllowedTargets:
         self._networks = tuple(_networks(delivery.networks))
 
     def names(self, url: str) -> bool:
-        """Whether the settings name the host of a URL: then it may have any address."""
+        """Return whether the settings name the host of a URL: then it may have any address."""
         host, _ = receiver_of(url)
         return host in self._hosts
 
     def choose(self, url: str, addresses: list[str]) -> Target:
-        """The first of the addresses of a URL's host, if all of them may be called. Raises `TargetRefused`."""
+        """Return the first of the addresses of a URL's host, if all of them may be called. Raises `TargetRefused`."""
         parts = urlsplit(url)
         host, port = receiver_of(url)
         trusted = host in self._hosts or (bool(addresses) and all(map(self._is_named, addresses)))

@@ -59,12 +59,12 @@ class Attempts:
 
     @property
     def busy(self) -> int:
-        """Attempts under way."""
+        """Return how many attempts are under way."""
         return sum(slots.busy for slots in self._distinct())
 
     @property
     def waiting(self) -> int:
-        """Attempts that wait for a slot."""
+        """Return how many attempts wait for a slot."""
         return sum(slots.waiting for slots in self._distinct())
 
     def _distinct(self) -> tuple[FairSlots, ...]:
@@ -124,7 +124,7 @@ class Attempts:
         return await post(target, headers, body, self._tls if target.tls else None, limits, ends)
 
     async def addresses(self, tenant: str, url: str, ends: float = math.inf) -> list[str]:
-        """The addresses of a URL's host. Raises `ExchangeFailed`."""
+        """Return the addresses of a URL's host. Raises `ExchangeFailed`."""
         host, port = receiver_of(url)
         seconds = self._delivery.lookup_timeout
         async with within(seconds, ends, "lookup_timed_out", "the host name was not resolved in time"):

@@ -21,7 +21,7 @@ TEST: Final = "holdkit.test"
 
 
 def new_secret() -> str:
-    """A signing secret from 32 random bytes, in the format of Standard Webhooks."""
+    """Return a signing secret from 32 random bytes, in the format of Standard Webhooks."""
     return PREFIX + base64.b64encode(os.urandom(32)).decode()
 
 
@@ -35,7 +35,7 @@ def event_id(hook: str, key: str, entry: JournalEntry) -> str:
 
 
 def envelope(source: str, id: str, entry: JournalEntry, positions: PlainPositions) -> bytes:
-    """The body of a request: CloudEvents 1.0, structured mode."""
+    """Return the body of a request: CloudEvents 1.0, structured mode."""
     event: dict[str, Any] = {
         "specversion": "1.0",
         "id": id,
@@ -51,7 +51,7 @@ def envelope(source: str, id: str, entry: JournalEntry, positions: PlainPosition
 
 
 def test_event(source: str, hook: str, now: Slot) -> tuple[str, bytes]:
-    """A test event, and its id. It is no entry of the journal."""
+    """Return a test event, and its id. It is no entry of the journal."""
     id = f"{hook}.test.{os.urandom(8).hex()}"
     event: dict[str, Any] = {
         "specversion": "1.0",
@@ -67,7 +67,7 @@ def test_event(source: str, hook: str, now: Slot) -> tuple[str, bytes]:
 
 
 def signed_headers(id: str, timestamp: int, body: bytes, secrets: Sequence[str]) -> dict[str, str]:
-    """The headers of Standard Webhooks: id, timestamp, and an HMAC-SHA256 over both and the body for each of the secrets."""
+    """Return the headers of Standard Webhooks: id, timestamp, and an HMAC-SHA256 over both and the body for each of the secrets."""
     content = f"{id}.{timestamp}.".encode() + body
     return {
         "webhook-id": id,

@@ -66,7 +66,7 @@ def certificates() -> ssl.SSLContext:
 async def post(
     target: Target, headers: dict[str, str], body: bytes, tls: ssl.SSLContext | None, limits: Webhooks, ends: float
 ) -> int:
-    """Send one request; returns the status of the answer. Raises `ExchangeFailed`."""
+    """Send one request and return the status of the answer. Raise `ExchangeFailed` if there is none."""
     async with within(limits.connect_timeout, ends, "connect_timed_out", "no connection in time"):
         reader, writer = await _connect(target, tls)
     try:

@@ -91,7 +91,7 @@ class Parked(Struct, frozen=True, kw_only=True):
 
 
 def follower_name(id: str) -> str:
-    """The follower name under which a webhook's cursor is stored."""
+    """Return the follower name under which a webhook's cursor is stored."""
     return f"{FOLLOWER_PREFIX}{id}"
 
 
@@ -100,12 +100,12 @@ _parked: Final = msgspec.json.Decoder(Parked)
 
 
 def _id_under(op: str) -> str:
-    """The id of the webhook that is created under an operation id, so that a retry finds it."""
+    """Return the id of the webhook that is created under an operation id, so that a retry finds it."""
     return hashlib.blake2b(op.encode(), digest_size=8, person=b"webhook").hexdigest()
 
 
 async def tenants_with_hooks(executor: AsyncExecutor) -> dict[str, int]:
-    """All tenants that ever created a webhook; for each a number that grows whenever its webhooks change."""
+    """Return all tenants that ever created a webhook, each with a number that grows whenever its webhooks change."""
     found: dict[str, int] = {}
     after = ""
     while True:
@@ -131,7 +131,7 @@ class Hooks:
         return type(self)(self.executor, self.tenant, self.sealer, self.positions, call)
 
     async def made_under(self, op: str) -> Hook | None:
-        """The webhook that was created under an operation id."""
+        """Return the webhook that was created under an operation id."""
         found = await self.find(_id_under(op), durable=True)
         return None if found is None or found.made_under != op else found
 
@@ -157,12 +157,12 @@ class Hooks:
         return hook, secret
 
     async def listed(self) -> list[Hook]:
-        """All webhooks in order of id."""
+        """Return all webhooks in order of id."""
         rows = await self.executor.read(ListRecords(self.tenant, HOOKS, "", _PAGE))
         return [_hook.decode(row.body) for row in rows]
 
     async def find(self, id: str, *, durable: bool = False) -> Hook | None:
-        """One webhook, or None. `durable`: the caller reports what it read."""
+        """Return one webhook, or None. `durable`: the caller reports what it read."""
         row = await self.executor.read(FindRecord((self.tenant, HOOKS, text(id, "id", 64))), durable=durable)
         return None if row is None else _hook.decode(row.body)
 
@@ -197,14 +197,14 @@ class Hooks:
             return changed
 
     def secrets(self, hook: Hook, now: Slot) -> list[str]:
-        """The secrets to sign with, the newest first. Raises `SecretUnreadable`."""
+        """Return the secrets to sign with, the newest first. Raises `SecretUnreadable`."""
         stored = [hook.secret]
         if hook.old_secret is not None and hook.old_until is not None and now < hook.old_until:
             stored.append(hook.old_secret)
         return [self.sealer.open(self.tenant, hook.id, one) for one in stored]
 
     async def park(self, hook: Hook, entry: JournalEntry, body: bytes, why: str, now: Slot) -> None:
-        """Store a failed delivery; of an event that is too large only where the journal has it."""
+        """Store a failed delivery; for an event that is too large, store only its place in the journal."""
         position = entry.raw.position
         parked = Parked(
             id=f"{hook.id}.{position.lane:04}.{position.seq:020}",
@@ -235,7 +235,7 @@ class Hooks:
         await self.executor.execute(self._put(PARKED, id, None, None), faces=True)
 
     async def entry(self, hook: Hook, parked: Parked) -> JournalEntry | None:
-        """The entry of a parked event, if the journal still has it."""
+        """Return the entry of a parked event, if the journal still has it."""
         entry = await self._entry_at(parked)
         same = entry is not None and event_id(hook.id, hook.event_key, entry) == parked.event
         return entry if same else None
@@ -247,12 +247,12 @@ class Hooks:
         return next((entry for entry in entries if entry.tenant == self.tenant), None)
 
     async def parked(self, hook: str, after: str = "", limit: int = _PAGE) -> list[Parked]:
-        """The parked deliveries of a webhook in order of their positions, after a given one."""
+        """Return the parked deliveries of a webhook in order of their positions, after a given one."""
         rows = await self.executor.read(ListRecords(self.tenant, PARKED, after or f"{hook}.", limit))
         return [await self._read_parked(row) for row in rows if row.id.startswith(f"{hook}.")]
 
     async def _read_parked(self, row: Record) -> Parked:
-        """A parked delivery. Of one that an erasure has replaced, its place is left: the journal has the event without what is erased."""
+        """Decode a parked delivery. If an erasure has replaced it, return its place: the journal has the event without the erased data."""
         if row.body != ERASED_DOCUMENT:
             return _parked.decode(row.body)
         hook_id, lane, seq = row.id.rsplit(".", 2)
@@ -266,7 +266,7 @@ class Hooks:
         return replace(parked, event=event_id(hook.id, hook.event_key, entry))
 
     async def count_parked(self, hook: str) -> int:
-        """How many deliveries of a webhook are parked. The status counts them; this is exact, and reads all of them."""
+        """Return how many deliveries of a webhook are parked. The status counts them; this is exact, and reads all of them."""
         count, after = 0, ""
         while page := await self.parked(hook, after, 16):
             count, after = count + len(page), page[-1].id

@@ -27,7 +27,7 @@ class Lookups:
         self.slots = FairSlots(threads, per_tenant, per_tenant)
 
     async def addresses(self, tenant: str, host: str, port: int) -> list[str]:
-        """All addresses of a host. An address is its own answer, without a thread."""
+        """Return all addresses of a host. For a host that is an address, return that without a thread."""
         try:
             return [str(ipaddress.ip_address(host))]
         except ValueError:

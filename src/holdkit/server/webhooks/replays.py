@@ -57,7 +57,7 @@ class Replays:
         self._running: dict[tuple[str, str], _Running] = {}
 
     async def begin(self, hooks: Hooks, hook: Hook) -> Replay:
-        """Begin a replay; if one is running, here or elsewhere, how far it is."""
+        """Begin a replay; if one is running, here or elsewhere, return its progress."""
         running = self._running.get((hooks.tenant, hook.id))
         if running is None:
             running = _Running(hooks, hook, self._delivery.seconds)
@@ -157,7 +157,7 @@ class Replays:
         return True
 
     async def _body(self, hooks: Hooks, hook: Hook, parked: Parked) -> bytes | None:
-        """The event; None if it was too large to store and the journal was pruned since."""
+        """Return the body of the event; None if it was too large to store and the journal was pruned since."""
         if parked.body != TOO_LARGE:
             return parked.body.encode()
         entry = await hooks.entry(hook, parked)

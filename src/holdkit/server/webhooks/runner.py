@@ -69,7 +69,7 @@ class RetryLater(Exception):
 
 
 def cursor_file(delivery: Webhooks, id: str) -> CursorFile | None:
-    """The file that remembers what a webhook was sent, if the settings name a directory."""
+    """Return the file that remembers what a webhook was sent, if the settings name a directory."""
     return None if delivery.state is None else CursorFile(Path(delivery.state) / f"webhook-{id}.cursor")
 
 
@@ -93,7 +93,7 @@ class Runner:
         """The failure whose pause is over. By a clock that was set back it might never be."""
 
     def wake(self, *, retry: bool = False) -> None:
-        """There may be something to deliver; with `retry`, a pause ends now."""
+        """Look for something to deliver; with `retry`, end a pause now."""
         self._news += 1
         self._woken.set()
         if retry:
@@ -163,7 +163,7 @@ class Runner:
         return True
 
     async def _follow(self) -> bool:
-        """Deliver from the stored cursor. True if there is nothing more; False if all must be read anew."""
+        """Deliver from the stored cursor. Return True if nothing more is to be delivered; False to read everything anew."""
         hook = await self._current()
         self._full = False
         self._failing = (await self._statuses.find(self._hooks.tenant, self._id)).failing
@@ -209,7 +209,7 @@ class Runner:
         return True
 
     async def _paused(self) -> bool:
-        """Wait until the next attempt is due. True if that took time: another server may have made it."""
+        """Wait until the next attempt is due. Return True if that took time: another server may have made the attempt."""
         failing = self._failing
         if failing is None or failing.next_at is None or failing == self._waited_for:
             return False
@@ -228,7 +228,7 @@ class Runner:
         return True
 
     async def _current(self) -> Hook:
-        """The webhook as it is stored now. Raises `Stopped` if it is not to be delivered."""
+        """Return the webhook as it is stored now. Raises `Stopped` if it is not to be delivered."""
         hook = await self._hooks.find(self._id)
         if hook is None or hook.state != "active":
             raise Stopped
@@ -240,7 +240,7 @@ class Runner:
         return hook
 
     async def _deliver_all(self, slot: Slot, follower: AsyncFollower, entries: list[JournalEntry]) -> bool:
-        """Deliver a page of at least one entry; False if the turn was over before."""
+        """Deliver a page of at least one entry. Return False if the turn was over before."""
         hook, clock = await self._current(), asyncio.get_running_loop().time
         ends = clock() + TURN
         last: JournalEntry | None = None

@@ -34,7 +34,7 @@ class SecretUnreadable(Exception):
 
 
 def is_sealed(stored: str) -> bool:
-    """Whether a stored secret is encrypted."""
+    """Return whether a stored secret is encrypted."""
     return stored.startswith(SEALED)
 
 
@@ -45,7 +45,7 @@ class Sealer:
         self._aead = None if server_secret is None else AESGCM(_derived(server_secret))
 
     def seal(self, tenant: str, hook: str, secret: str) -> str:
-        """What is stored."""
+        """Return the text to store for a secret."""
         if self._aead is None:
             return secret
         nonce = os.urandom(NONCE)
@@ -53,7 +53,7 @@ class Sealer:
         return SEALED + base64.b64encode(nonce + sealed).decode()
 
     def open(self, tenant: str, hook: str, stored: str) -> str:
-        """The secret. Raises `SecretUnreadable`."""
+        """Return the secret. Raises `SecretUnreadable`."""
         if not is_sealed(stored):
             return stored
         if self._aead is None:

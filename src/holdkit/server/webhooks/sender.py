@@ -69,7 +69,7 @@ _entry: Final = msgspec.json.Decoder(_Entry)
 
 
 def _is_own(entry: _Entry) -> bool:
-    """Our own bookkeeping, the cursors of webhooks among it."""
+    """Return whether the entry is the server's own bookkeeping, such as the cursor of a webhook."""
     return entry.action == Action.RECORD_PUT and entry.record is not None and entry.record.kind.startswith("~")
 
 
@@ -85,7 +85,7 @@ class WebhookSender:
         disabled: AbstractSet[str] = frozenset(),
         positions: Callable[[str], PlainPositions] = lambda _tenant: PlainPositions(),
     ) -> None:
-        """`disabled` names the tenants whose webhooks pause; it may change. `positions` says how a tenant sees positions."""
+        """Deliver nothing yet. `disabled` names the tenants whose webhooks pause; it may change. `positions` says how a tenant sees positions."""
         self._executor, self._delivery, self._disabled, self._positions = executor, delivery, disabled, positions
         self._sealer = Sealer(server_secret)
         self.attempts = Attempts(delivery, executor.now)
@@ -100,11 +100,11 @@ class WebhookSender:
         self._testing: set[tuple[str, str]] = set()
 
     def hooks(self, tenant: str, executor: AsyncExecutor | None = None) -> Hooks:
-        """The store of a tenant's webhooks; `executor` is that of the client that asks for a change."""
+        """Return the store of a tenant's webhooks; `executor` is that of the client that asks for a change."""
         return Hooks(executor or self._executor, tenant, self._sealer, self._positions(tenant))
 
     async def sync(self, tenant: str) -> None:
-        """Deliver exactly the active webhooks of a tenant, beginning with what they have not been sent yet."""
+        """Start delivering the active webhooks of a tenant, each from its stored cursor, and stop the others."""
         hooks = self.hooks(tenant)
         listed = [] if tenant in self._disabled else await hooks.listed()
         active = {hook.id for hook in listed if hook.state == "active"}
@@ -202,7 +202,7 @@ class WebhookSender:
             await self._executor.run_blocking(store.forget)
 
     def numbers(self) -> dict[str, Any]:
-        """The counters of this process."""
+        """Return the counters of this process."""
         outcomes = self.attempts.outcomes
         delivered = outcomes["delivered"]
         return {

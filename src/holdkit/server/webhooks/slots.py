@@ -64,7 +64,7 @@ class Slot(Struct, eq=False):
                 self.limit = None
 
     def want(self, *, wanted: bool) -> None:
-        """Want it back, or no longer."""
+        """Want the slot back, or no longer."""
         self.wanted = wanted
         if self.limit is not None and not self.limit.expired():
             self.limit.reschedule(self.ends_at if wanted else None)
@@ -90,7 +90,7 @@ class FairSlots:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a slot."""
+        """Return how many wait for a slot."""
         return sum(map(len, self._queues.values()))
 
     @asynccontextmanager
@@ -120,7 +120,7 @@ class FairSlots:
             raise
 
     def give_back(self, slot: Slot) -> None:
-        """A slot is free again: the next in turn has it."""
+        """Free the slot and grant it to the next in turn."""
         tenant, receiver = slot.tenant, slot.receiver
         self.busy -= 1
         self._held[tenant].remove(slot)

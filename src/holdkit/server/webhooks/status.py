@@ -80,7 +80,7 @@ _status: Final = msgspec.json.Decoder(HookStatus)
 
 
 def works_again(status: HookStatus) -> HookStatus:
-    """The status after the receiver has taken a replay or a test: it is no longer failing, unless an event waits to be tried."""
+    """Return the status after the receiver has taken a replay or a test: it is no longer failing, unless an event waits to be tried."""
     if status.failing is None or status.failing.next_at is not None:
         return status
     return replace(status, failing=None)
@@ -96,13 +96,13 @@ class Statuses:
         self._flushed: dict[tuple[str, str], float] = {}
 
     async def find(self, tenant: str, hook: str) -> HookStatus:
-        """The status of one webhook."""
+        """Return the status of one webhook."""
         row = await self._executor.read(FindRecord((tenant, STATUS, hook)))
         stored = HookStatus() if row is None else _status.decode(row.body)
         return self._merged(stored, self._pending.get((tenant, hook), []))
 
     async def of_tenant(self, tenant: str) -> dict[str, HookStatus]:
-        """The status of each webhook of a tenant, by its id."""
+        """Return the status of each webhook of a tenant, by its id."""
         rows = await self._executor.read(ListRecords(tenant, STATUS, "", 1_000))
         pending = self._pending
         return {row.id: self._merged(_status.decode(row.body), pending.get((tenant, row.id), [])) for row in rows}
@@ -126,7 +126,7 @@ class Statuses:
             await self.flush(tenant, hook, now=now)
 
     async def change(self, tenant: str, hook: str, change: Callable[[HookStatus], HookStatus]) -> HookStatus:
-        """Change the status, and store what is not stored yet. The status of a webhook that was removed stays removed."""
+        """Change the status, and store the attempts that are not stored yet. Do not store the status of a removed webhook again."""
         key = (tenant, hook)
         fresh = self._pending.pop(key, [])
         try:
@@ -147,7 +147,7 @@ class Statuses:
         return HookStatus()
 
     def forget(self, tenant: str, hook: str) -> None:
-        """Keep nothing of a webhook in this process."""
+        """Drop what this process keeps of a webhook."""
         self._pending.pop((tenant, hook), None)
         self._flushed.pop((tenant, hook), None)
 

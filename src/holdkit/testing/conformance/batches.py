@@ -146,7 +146,7 @@ def waiting_for_locks_changes_nothing(harness: Harness) -> None:
 
 
 def failed(work: Callable[[], object]) -> Exception:
-    """The error that this must raise, whatever it is."""
+    """Return the error that this must raise, whatever it is."""
     try:
         work()
     except Exception as error:  # noqa: BLE001 - what counts is what it leaves
@@ -155,7 +155,7 @@ def failed(work: Callable[[], object]) -> Exception:
 
 
 def word_of(outcome: Outcome) -> str:
-    """An outcome in one word."""
+    """Return an outcome in one word."""
     match outcome:
         case Done():
             return "replayed" if outcome.replayed else "done"

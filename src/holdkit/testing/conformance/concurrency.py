@@ -23,7 +23,7 @@ EACH = 12
 
 
 def together(*work: Callable[[], None]) -> None:
-    """Run these at the same time; the first error of any is raised."""
+    """Run these at the same time; raise the first error of any."""
     errors: list[BaseException] = []
     start = Barrier(len(work))
 

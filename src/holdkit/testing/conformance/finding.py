@@ -20,12 +20,12 @@ MINUTE: Final = 60_000_000
 
 
 def _id(number: int) -> str:
-    """Every third id is chosen by the caller; the others were minted a minute apart, from long before the start."""
+    """Return an id: every third one as a caller would choose it, the others as minted a minute apart, from long before the start."""
     return hold_id(number) if number % 3 == 0 else minted_id(number * MINUTE, number.to_bytes(10))
 
 
 def _fill(harness: Harness) -> list[str]:
-    """Holds in every state, for some entities, accounts and actors."""
+    """Create holds in every state, for some entities, accounts and actors."""
     for pool in POOLS:
         harness.done(CreatePool(id=pool, total=1_000))
     harness.done(CreatePool(id="full", total=1))
@@ -101,7 +101,7 @@ def holds_are_found(harness: Harness) -> None:
 
 
 def _pages(harness: Harness, query: Mapping[str, Any]) -> list[str]:
-    """All pages of a list, one after the other."""
+    """Return all pages of a list, one after the other."""
     found: list[StoredHold] = []
     after, most = "", 500
     while True:
@@ -152,7 +152,7 @@ def _places(rows: Iterable[JournalRow]) -> list[tuple[int, int]]:
 
 
 def _searched(harness: Harness, query: Mapping[str, Any]) -> list[JournalRow]:
-    """All pages of a search, one after the other."""
+    """Return all pages of a search, one after the other."""
     found: list[JournalRow] = []
     start: Mapping[int, int] | None = None
     for _ in range(2_000):

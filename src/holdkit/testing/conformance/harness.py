@@ -50,12 +50,12 @@ def require(kept: object, message: str) -> None:
 
 
 def require_equal(got: object, expected: object, what: str) -> None:
-    """Two values must be equal."""
+    """Raise `NotConforming` unless two values are equal."""
     require(got == expected, f"{what}: expected {expected!r}, got {got!r}")
 
 
 def hold_id(number: int) -> str:
-    """An id as a caller would choose it; sorts by number."""
+    """Return an id as a caller would choose it. These ids sort by number."""
     return f"{number:032x}"
 
 
@@ -70,11 +70,11 @@ class Harness:
 
     @property
     def engine(self) -> Engine:
-        """The engine, opened with the default limits unless the check has opened it with others."""
+        """Return the engine, opened with the default limits unless the check has opened it with others."""
         return self._engine or self.open()
 
     def open(self, **limits: Any) -> Engine:
-        """A new, empty engine with these limits."""
+        """Open a new, empty engine with these limits."""
         engine = self._engine = self._make(self.clock, Limits(**limits))
         self._opened.append(engine)
         if engine.read(ReadJournal(None, limit=1)):
@@ -143,7 +143,7 @@ class Harness:
 
     @property
     def now(self) -> Slot:
-        """The current slot, counted from the start of the check."""
+        """Return the current slot, counted from the start of the check."""
         return self.clock.now() - START
 
     def at(self, slot: Slot) -> None:
@@ -151,18 +151,18 @@ class Harness:
         self.clock.set(START + slot)
 
     def pool(self, pool: str = "a", tenant: str = "") -> Pool:
-        """A pool that must exist."""
+        """Read a pool, which must exist."""
         found = self.engine.read(FindPool((tenant, pool)))
         if found is None:
             raise NotConforming(f"pool {pool!r} of tenant {tenant!r} is gone")
         return found
 
     def hold(self, number: int, tenant: str = "") -> StoredHold | None:
-        """A hold as it reads now."""
+        """Read a hold."""
         return self.engine.read(FindHold((tenant, hold_id(number))))
 
     def ends(self) -> dict[int, int]:
-        """The last number of each lane."""
+        """Return the last number of each lane."""
         ends = self.engine.read(FindEnds())
         require_equal([end.lane for end in ends], sorted({end.lane for end in ends}), "lanes of the journal's ends")
         return {end.lane: end.seq for end in ends}
@@ -190,37 +190,37 @@ class Harness:
         return [entry_of(row) for row in self.rows(after)]
 
     def numbered_journal(self) -> list[tuple[int, Entry]]:
-        """Every entry with its journal number. For engines with one lane."""
+        """Return every entry with its journal number. For engines with one lane."""
         return [(row.seq, entry_of(row)) for row in self.rows()]
 
     def entries_of_pool(self, pool: str, after: Mapping[int, int] | None = None) -> list[Entry]:
-        """The entries that changed a pool. They are all in one lane, so in order; some may be parts."""
+        """Return the entries that changed a pool. They are all in one lane, so in order; some may be parts."""
         return [entry for entry in self.journal(after) if any(effect.pool.id == pool for effect in entry.effects)]
 
     def actions(self, after: Mapping[int, int] | None = None) -> list[str]:
-        """The actions in the journal after a position, each change once."""
+        """Return the actions in the journal after a position, each change once."""
         return [entry.action.value for entry in self.journal(after) if not entry.part]
 
     def history_of(self, number: int, tenant: str = "") -> list[Entry]:
-        """A hold's history, without parts: in the order in which it happened."""
+        """Return a hold's history, without parts: in the order in which it happened."""
         rows = self.engine.read(ReadHistory(tenant, hold_id(number)))
         return [entry for entry in map(entry_of, rows) if not entry.part]
 
     def folded(self) -> Folded:
-        """The state that the core rebuilds from the journal."""
+        """Return the state that the core rebuilds from the journal."""
         state = Folded()
         for entry in self.journal():
             fold(state, entry)
         return state
 
     def verify(self) -> None:
-        """The engine's own `verify` finds nothing, and no lane of the journal has a gap."""
+        """Require that the engine's own `verify` finds nothing, and that no lane of the journal has a gap."""
         differences = [str(difference) for difference in self.engine.verify()]
         require(not differences, f"verify must find nothing, but says: {'; '.join(differences[:5])}")
         self.gap_free()
 
     def gap_free(self) -> None:
-        """Each lane counts 1, 2, 3 … up to its end."""
+        """Require that each lane counts 1, 2, 3 … up to its end."""
         numbers: dict[int, list[int]] = {}
         for row in self.rows():
             numbers.setdefault(row.lane, []).append(row.seq)
@@ -229,7 +229,7 @@ class Harness:
 
 
 def prepared(group: Group) -> Group:
-    """The group as the kernel would pass it on: with fingerprints."""
+    """Return the group as the kernel would pass it on: with fingerprints."""
     if all(command.op is None or command.fingerprint for command in group.commands):
         return group
     commands = tuple(
@@ -242,17 +242,17 @@ def prepared(group: Group) -> Group:
 def placing(
     number: int, pool: str | Sequence[Leg] = "a", quantity: int = 1, *, ttl: Slot = 100, **more: Any
 ) -> PlaceHold:
-    """The command behind `Harness.granted`."""
+    """Return the command behind `Harness.granted`."""
     legs = (Leg(pool, quantity),) if isinstance(pool, str) else tuple(pool)
     return PlaceHold(id=hold_id(number), legs=legs, ttl_slots=ttl, **{"token": TOKEN, **more})
 
 
 def joining(number: int, pool: str = "a", quantity: int = 1, *, ttl: Slot = 1_000, **more: Any) -> JoinLine:
-    """A place in line; the offer stands for 50 slots."""
+    """Return the command that joins a line; its offer stands for 50 slots."""
     return JoinLine(id=hold_id(number), legs=(Leg(pool, quantity),), ttl_slots=ttl, offer_slots=50, token=TOKEN, **more)
 
 
 def describe(command: AnyCommand) -> str:
-    """A command as short text."""
+    """Return a command as short text."""
     parts = [f"{name}={value!r}" for name, value in structs.asdict(command).items() if value not in (None, "", ())]
     return f"{type(command).__name__}({', '.join(parts)})"

@@ -100,7 +100,7 @@ class _Past:
             self.holds.setdefault(key, [(0, None)]).append((seq, state.holds.get(key)))
 
     def between(self, table: dict[Key, list[Any]], key: Key, first: int, last: int) -> Iterable[Any]:
-        """Every state of a row after the entries `first` … `last`."""
+        """Yield every state of a row after the entries `first` … `last`."""
         steps = table.get(key, [(0, None)])
         for index in range(len(steps) - 1, -1, -1):
             seq, row = steps[index]
@@ -140,8 +140,8 @@ def check_history(journal: Sequence[tuple[int, Entry]], answers: Sequence[Answer
 
 
 def _claims(answers: Sequence[Answer]) -> dict[int, Answer]:
-    """Done answers by position; each position belongs to one caller, and is later than what was committed before the
-    call."""
+    """Return done answers by position. Require that each position belongs to one caller, and is later than everything committed
+    before the call."""
     done: dict[int, Answer] = {}
     for answer in answers:
         outcome = answer.outcome
@@ -158,7 +158,7 @@ def _claims(answers: Sequence[Answer]) -> dict[int, Answer]:
 
 
 def _check_counters(state: Folded, seq: int, entry: Entry) -> None:
-    """Never more in use than the total, never less than zero, and fences only grow."""
+    """Require that units in use are between zero and the total, and that fences only grow."""
     for effect in entry.effects:
         pool, before = effect.pool, state.pools.get(effect.pool.key)
         where = f"entry {seq} leaves pool {pool.id}"
@@ -172,7 +172,7 @@ def _check_counters(state: Folded, seq: int, entry: Entry) -> None:
 
 
 def _check_answer(answer: Answer, seq: int, entry: Entry, state: Folded) -> None:
-    """The entry that an answer claims says what the answer says."""
+    """Require that the entry at an answer's position agrees with the answer."""
     outcome = answer.outcome
     assert isinstance(outcome, Receipt)
     subject = getattr(answer.command, "id", entry.subject)
@@ -185,7 +185,7 @@ def _check_answer(answer: Answer, seq: int, entry: Entry, state: Folded) -> None
 
 
 def _refusal_was_true(answer: Answer, refusal: Refusal, past: _Past) -> None:
-    """The numbers of a refusal are those of the position at which it was decided."""
+    """Require that the numbers of a refusal are those of the position at which it was decided."""
     tenant = answer.command.tenant
     if refusal.reason is Reason.INSUFFICIENT_CAPACITY:
         for leg in refusal.shortfalls:
@@ -211,7 +211,7 @@ ENDED = {
 
 
 def _read_was_true(read_back: Read, past: _Past) -> None:
-    """A read shows a state from between the start and the end of the call."""
+    """Require that a read shows a state from between the start and the end of the call."""
     key = read_back.query.key
     table: dict[Key, list[Any]] = past.pools if isinstance(read_back.query, FindPool) else past.holds
     shown = any(row == read_back.result for row in past.between(table, key, read_back.before, read_back.after))

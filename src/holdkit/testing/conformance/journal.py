@@ -51,7 +51,7 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def exercise_everything(harness: Harness) -> list[Receipt]:
-    """A little of everything; leaves holds in every state, due legs, records and a pool that was swept away."""
+    """Execute a little of everything. Leave holds in every state, due legs, records and a pool that was swept away."""
     answers = [harness.done(command) for command in _before()]
     harness.at(10)
     answers += [harness.done(command) for command in (placing(20, "a"), Sweep(), Sweep(), *_after())]
@@ -85,7 +85,7 @@ def _before() -> tuple[AnyCommand, ...]:
 
 
 def _lines() -> tuple[AnyCommand, ...]:
-    """A line at the root of a tree, with limits per account: one is offered units, one waits on, the time of one is over."""
+    """Return commands for a line at the root of a tree, with limits per account: one waiter is offered units, one stays in line, one times out."""
     return (
         CreatePool(id="l", total=2),
         CreatePool(id="l//m", total=2),

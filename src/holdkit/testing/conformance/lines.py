@@ -34,23 +34,23 @@ from .histories import Recorder
 
 
 def releasing(number: int, quantity: int | None = None) -> ReleaseHold:
-    """The end of a hold, or of a place in line."""
+    """Return the command that ends a hold, or a place in line."""
     return ReleaseHold(id=hold_id(number), token=TOKEN, quantity=quantity)
 
 
 def states(harness: Harness, *numbers: int) -> str:
-    """The states of these holds, in short: w, h, c, r, e."""
+    """Return the states of these holds, in short: w, h, c, r, e."""
     found = [harness.hold(number) for number in numbers]
     return "".join("-" if hold is None else hold.state[0] for hold in found)
 
 
 def offered(harness: Harness) -> list[str]:
-    """The holds that were offered units of the pool, in the order of its lane."""
+    """Return the holds that were offered units of the pool, in the order of its lane."""
     return [entry.subject for entry in harness.entries_of_pool("a") if entry.action is Action.HOLD_OFFERED]
 
 
 def in_line(harness: Harness, **paged: int) -> list[int]:
-    """The numbers of the holds in the line of the pool."""
+    """Return the numbers of the holds in the line of the pool."""
     found = harness.engine.read(ListLine(("", "a"), **paged))
     return [next(number for number in range(20) if hold_id(number) == hold.id) for hold in found]
 
@@ -161,7 +161,7 @@ def making_room_serves_the_line(harness: Harness) -> None:
 
 
 def usage(harness: Harness, account: str, **paged: Any) -> list[tuple[str, int, int | None]]:
-    """What an account uses."""
+    """Return the usage of an account."""
     found: list[AccountUsage] = harness.engine.read(ListUsage("", account, **paged))
     return [(one.pool, one.used, one.limit) for one in found]
 

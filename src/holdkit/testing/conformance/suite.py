@@ -82,7 +82,7 @@ def check_engine(make: Make, reopen: Reopen | None = None, *, only: Sequence[str
 
 
 def promise(check: Check) -> str:
-    """What a check expects, in one line."""
+    """Return what a check expects, in one line."""
     return (check.__doc__ or "").strip().splitlines()[0]
 
 

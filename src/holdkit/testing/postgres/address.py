@@ -29,11 +29,11 @@ class ServerAddress:
         self.host, self.port = host, port
 
     def dsn(self, database: str = "postgres") -> str:
-        """A URL for psycopg, SQLAlchemy and Holdkit: through the Unix socket."""
+        """Return a URL for psycopg, SQLAlchemy and Holdkit: through the Unix socket."""
         return f"postgresql://{USER}@/{quote(database, safe='')}?host={quote(self.host, safe='')}&port={self.port}"
 
     def connect(self, database: str = "postgres", **options: Any) -> Connection[tuple[Any, ...]]:
-        """A connection that commits each statement; close it."""
+        """Open a connection that commits each statement. The caller closes it."""
         import psycopg
 
         return psycopg.connect(self.dsn(database), autocommit=True, **options)
@@ -56,7 +56,7 @@ class ServerAddress:
                 admin.execute("checkpoint")
 
     def create_database(self, name: str, template: str = "template0") -> str:
-        """Create a database as a copy of the template; returns its URL. There must be no connection to the template."""
+        """Create a database as a copy of the template and return its URL. There must be no connection to the template."""
         from psycopg import sql
 
         # Not FILE_COPY: that takes two checkpoints, which cost more than the few megabytes of WAL.
@@ -73,7 +73,7 @@ class ServerAddress:
             admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
     def template(self, name: str, prepare: Callable[[str], object]) -> str:
-        """The name of a template that `prepare` has filled, given its URL; created once, however many processes ask
+        """Return the name of a template that `prepare` has filled, given its URL; created once, however many processes ask
         at the same time."""
         from psycopg import sql
 
@@ -90,7 +90,7 @@ class ServerAddress:
 
 
 def _reload(admin: Connection[tuple[Any, ...]]) -> None:
-    """Let all processes read the settings; returns once this session has."""
+    """Let all processes read the settings. Return once this session has read them."""
     asked = "select pg_conf_load_time()"
     before, deadline = admin.execute(asked).fetchone(), time.monotonic() + RELOADING
     admin.execute("select pg_reload_conf()")

@@ -19,7 +19,7 @@ class NoPostgres(Exception):
 
 
 def find() -> Path:
-    """The folder to use: the one named in the environment, else the first that exists."""
+    """Return the folder to use: the one named in the environment, else the first that exists."""
     if named := os.environ.get(NAMED):
         if not is_whole(Path(named)):
             raise NoPostgres(f"{NAMED} is {named}, where there is no initdb and postgres")
@@ -32,12 +32,12 @@ def find() -> Path:
 
 
 def installed() -> list[Path]:
-    """Every known folder of programs: the wheel's first, then Debian's, newest first."""
+    """Yield every known folder of programs: the wheel's first, then Debian's, newest first."""
     return [folder for folder in (*of_wheel(), *of_debian()) if is_whole(folder)]
 
 
 def of_wheel() -> Iterator[Path]:
-    """The folder of the wheel; found without importing the package, which would also import its own way of starting
+    """Yield the folder of the wheel; found without importing the package, which would also import its own way of starting
     servers."""
     spec = find_spec(WHEEL)
     for place in (spec.submodule_search_locations or ()) if spec else ():
@@ -45,13 +45,13 @@ def of_wheel() -> Iterator[Path]:
 
 
 def of_debian() -> Iterator[Path]:
-    """One folder per major version."""
+    """Yield one folder per major version."""
     versions = [folder for folder in DEBIAN.glob("*/bin") if folder.parent.name.isdigit()]
     yield from sorted(versions, key=lambda folder: int(folder.parent.name), reverse=True)
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether it has the server's programs: some packages have only the client's."""
+    """Return whether a folder has the server's programs: some packages have only the client's."""
     return (folder / "postgres").exists() and (folder / "initdb").exists()
 
 
@@ -78,7 +78,7 @@ def readable(folder: Path, into: Path) -> Path:
 
 
 def is_open(prefix: Path) -> bool:
-    """Whether every user may read all files here and pass all the folders above."""
+    """Return whether every user may read all files here and pass all the folders above."""
     prefix = prefix.resolve()
     if not all(folder.stat().st_mode & 0o001 for folder in prefix.parents):
         return False

@@ -10,7 +10,7 @@ PROC: Final = Path("/proc")
 
 
 def children(parent: int) -> list[int]:
-    """The processes that this one has started. (A backend leads a session of its own, so a process group would not
+    """Return the processes that this one has started. (A backend leads a session of its own, so a process group would not
     do.)"""
     return [pid for pid, (_, of) in all_processes().items() if of == parent]
 

@@ -130,7 +130,7 @@ class PostgresServer(ServerAddress):
             )  # fmt: skip
 
     def is_running(self) -> bool:
-        """Whether its first process runs."""
+        """Return whether the server's first process runs."""
         return self._process is not None and self._process.poll() is None
 
     def stop(self, mode: Stop = "fast") -> None:
@@ -200,7 +200,7 @@ class PostgresServer(ServerAddress):
         self.start(settings)
 
     def standby(self, settings: Mapping[str, str] | None = None, *, within: Path | None = None) -> PostgresServer:
-        """A second server that follows this one; not started. Name it in `synchronous_standby_names` as "standby"."""
+        """Return a second server that follows this one; not started. Name it in `synchronous_standby_names` as "standby"."""
         other = PostgresServer({**self.settings, **(settings or {})}, binaries=self.programs, within=within)
         primary = f"host={self.host} port={self.port} user={USER} application_name=standby"
         other.run(
@@ -219,7 +219,7 @@ class PostgresServer(ServerAddress):
         return str(done.stdout)
 
     def log(self, lines: int = 20) -> str:
-        """The end of the server's log."""
+        """Return the end of the server's log."""
         if not self.log_file.exists():
             return ""
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
@@ -291,7 +291,7 @@ def check_socket(path: Path) -> None:
 
 
 def free_port() -> int:
-    """A port that no process listens on, outside the range that the system assigns by itself: it stays free while a server
+    """Return a port that no process listens on, outside the range that the system assigns by itself: it stays free while a server
     is down."""
     first = os.getpid() * 100 + next(_asked)
     for number in range(len(PORTS)):

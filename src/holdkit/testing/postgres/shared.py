@@ -80,7 +80,7 @@ def keep(place: Path) -> None:
 
 
 def memory() -> Path | None:
-    """A folder in memory; None if there is none, or if it is small, as in many containers."""
+    """Return a folder in memory; None if there is none, or if it is small, as in many containers."""
     roomy = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM
     return MEMORY if roomy else None
 

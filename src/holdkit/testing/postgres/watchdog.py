@@ -115,7 +115,7 @@ def remove(programs: str, folders: Sequence[str]) -> None:
 
 
 def running_on(programs: str, folders: Sequence[str]) -> list[int]:
-    """The processes whose program is one of ours and whose arguments name one of the folders."""
+    """Return the processes whose program is one of ours and whose arguments name one of the folders."""
     found = []
     for pid in all_processes():
         program, *arguments = _command_line(pid) or [""]
@@ -126,7 +126,7 @@ def running_on(programs: str, folders: Sequence[str]) -> list[int]:
 
 
 def _names(argument: str, folder: str) -> bool:
-    """Whether an argument names the folder, or something in it; not one whose name only begins so."""
+    """Return whether an argument names the folder, or something in it; not one whose name only begins so."""
     return re.search(f"{re.escape(folder)}(?![^/,:;'\"\\s])", argument) is not None
 
 

@@ -38,7 +38,7 @@ class Face(Struct, frozen=True):
     options: dict[str, Any] = field(default_factory=dict)
 
     def made_by(self, kernel: Any) -> Any:
-        """The face, of this kernel."""
+        """Make the face of this kernel."""
         return getattr(kernel, self.method)(*self.positional, **self.options)
 
 
@@ -55,7 +55,7 @@ class Call(Struct, frozen=True):
     face: Face | None = None
 
     def target(self, kernel: Any) -> Any:
-        """The object whose method is called."""
+        """Return the object whose method is called."""
         bound = kernel if self.tenant is None else kernel.tenant(self.tenant)
         return bound if self.face is None else self.face.made_by(bound)
 
@@ -98,12 +98,12 @@ class StoryResource(Resource[str, None]):
         self.ends: dict[str, int | None] = {}
 
     def capacity(self, tx: Any, key: str, window: None) -> int:
-        """As last set; 0 if it never was."""
+        """Return the capacity that was set last; 0 before that."""
         del tx, window
         return self.capacities.get(key, 0)
 
     def closes(self, key: str, window: None) -> datetime | None:
-        """As last set; never, if it was not."""
+        """Return the end that was set last; None before that."""
         del window
         return datetime_of(self.ends.get(key))
 
@@ -160,7 +160,7 @@ class CommandVerbs:
         self.check(statement, (yield structs.replace(call, face=Face("resource", (self.resource,)))))
 
     def command(self, statement: Statement) -> Step:
-        """Any command: call its method, check its answer."""
+        """Call the method of a command and check its answer."""
         arguments, method = dict(statement.arguments), METHODS.get(statement.verb, statement.verb)
         positional: tuple[Any, ...] = ()
         if statement.verb in PLACING_VERBS:
@@ -216,7 +216,7 @@ class CommandVerbs:
                 self.check(inner, Aborted(subject=word_of(outcomes), replayed=replayed))
 
     def as_command(self, statement: Statement, known: dict[str, str | None]) -> AnyCommand:
-        """A statement of a batch; a hold that the same batch places can be named if its id and owner are given."""
+        """Return the command of a statement in a batch. It can name a hold that the batch places if its id and owner are given."""
         arguments = dict(statement.arguments)
         if statement.verb in PLACING_VERBS:
             arguments["legs"] = legs_of(*arguments.pop("what"))
@@ -237,7 +237,7 @@ class CommandVerbs:
         return command
 
     def reference(self, statement: Statement, arguments: dict[str, Any]) -> Any:
-        """What the statement names its hold by: the hold itself, its ticket, or only an id. Removes that from the
+        """Return what the statement names its hold by: the hold itself, its ticket, or only an id. Remove that from the
         arguments."""
         name, via = arguments.pop("name"), arguments.pop("via", None)
         if name.startswith("@"):
@@ -250,7 +250,7 @@ class CommandVerbs:
         return hold.id if "token" in arguments and arguments["token"] is None else hold
 
     def presented(self, statement: Statement, arguments: dict[str, Any]) -> Any:
-        """What the statement ends its hold by: the hold itself, its ticket, or its id with another token or none."""
+        """Return what the statement ends its hold by: the hold itself, its ticket, or its id with another token or none."""
         reference = self.reference(statement, arguments)
         if isinstance(reference, Hold) and "token" not in arguments:
             return reference
@@ -275,7 +275,7 @@ class CommandVerbs:
                 self.fail_if(statement, [f"the name {name!r} belongs to another hold: {before.id}"])
 
     def _by_id(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """The expected fields, with ids instead of the names of holds."""
+        """Return the expected fields, with ids instead of the names of holds."""
         subject, holds = fields.get("subject"), fields.get("holds", ())
         return {
             **fields,
@@ -287,7 +287,7 @@ class CommandVerbs:
         return self.holds[name].id if name in self.holds else name
 
     def verified(self, statement: Statement) -> Step:
-        """Journal and rows agree."""
+        """Require that journal and rows agree."""
         report = yield Call("admin.verify", where=self.where)
         if not isinstance(report, VerifyReport):
             self.fail_if(statement, [f"verify failed: {report}"])
@@ -309,10 +309,10 @@ class CommandVerbs:
             self.fail_if(statement, [f"expected {joined(statement.listed or [])}, got {joined(found)}"])
 
     def call(self, method: str, *positional: Any, **options: Any) -> Call:
-        """A call for the current tenant, in the current context."""
+        """Return a call for the current tenant, in the current context."""
         return Call(method, positional, options, self.tenant, self.context_fields, self.where)
 
 
 def _names_pool(statement: Statement) -> bool:
-    """Whether units are returned by pool."""
+    """Return whether units are returned by pool."""
     return statement.verb == "return" and bool(statement.arguments["name"].startswith("pool/"))

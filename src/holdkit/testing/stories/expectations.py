@@ -134,7 +134,7 @@ def expected(kind: Kind, after_arrow: list[str]) -> Expected:
 
 
 def is_option(token: str) -> bool:
-    """Whether a token is `name=value`."""
+    """Return whether a token is `name=value`."""
     return "=" in token and token[0] not in "='"
 
 
@@ -153,7 +153,7 @@ def _fields(after_arrow: list[str], known: Converters, by_pool: Converters) -> d
 
 
 def word_of(answer: object) -> str:
-    """The one word of an answer."""
+    """Return the one word of an answer."""
     if isinstance(answer, Hold | Claim):
         return str(answer.state)
     if isinstance(answer, JournalEntry):
@@ -166,7 +166,7 @@ def word_of(answer: object) -> str:
 
 
 def facts_of(answer: object) -> dict[str, Any]:
-    """Every field of an answer that a story may expect."""
+    """Return every field of an answer that a story may expect."""
     if isinstance(answer, Hold):
         return _hold_facts(answer)
     if isinstance(answer, Claim):
@@ -217,7 +217,7 @@ def _entry_facts(entry: JournalEntry) -> dict[str, Any]:
 
 
 def differences(expected: Expected, answer: object) -> list[str]:
-    """How the answer differs from what was expected; empty if it does not."""
+    """Return how the answer differs from what was expected; empty if it does not."""
     word = word_of(answer)
     if word != expected.word and (expected.word or isinstance(answer, Exception)):
         return [f"expected {expected.word or 'an answer'}, got {word}: {answer}"]

@@ -29,7 +29,7 @@ class FaceVerbs(CommandVerbs):
         )
 
     def on_claim_get(self, statement: Statement) -> Step:
-        """A key in its present or last life, or nothing."""
+        """Compare a key in its present or last life, or nothing."""
         arguments = dict(statement.arguments)
         key = [arguments.pop(name) for name in ("type", "value") if name in arguments]
         answer = yield self.call("claims.get", *key, **arguments)
@@ -42,12 +42,12 @@ class FaceVerbs(CommandVerbs):
             self.check(statement, answer)
 
     def on_claim_list(self, statement: Statement) -> Step:
-        """The keys of an entity, or all."""
+        """Compare the keys of an entity, or all."""
         answer = yield self.call("claims.list", **statement.arguments)
         self.compare(statement, answer, lambda claim: claim.key)
 
     def on_claim_taken(self, statement: Statement) -> Step:
-        """Whether the key is held or confirmed."""
+        """Check whether the key is held or confirmed."""
         answer = yield self.call("claims.is_taken", statement.arguments["type"], statement.arguments["value"])
         self.compare(statement, [str(answer).lower()], str)
 
@@ -62,7 +62,7 @@ class FaceVerbs(CommandVerbs):
         self.check(statement, (yield self.call("items.free", arguments.pop("ids"), **arguments)))
 
     def on_items_hold(self, statement: Statement) -> Step:
-        """Hold several under a name."""
+        """Hold several items under a name."""
         yield from self._hold(statement, "items.hold", "ids", ttl=None)
 
     def on_items_confirm(self, statement: Statement) -> Step:
@@ -76,7 +76,7 @@ class FaceVerbs(CommandVerbs):
         self.check(statement, (yield self.call("items.release", arguments.pop("ids"), **arguments)))
 
     def on_items_get(self, statement: Statement) -> Step:
-        """The state of each, in the order given; with a token, what is its own is marked."""
+        """Compare the state of each item, in the order given; with a token, mark the items of its hold."""
         arguments = dict(statement.arguments)
         answer = yield self.call("items.get", arguments.pop("ids"), **arguments)
         self.compare(statement, answer, lambda item: f"{item.state}/yours" if item.yours else item.state)

@@ -22,7 +22,7 @@ class Interpreter(FaceVerbs, WindowVerbs):
     """One run of a story. A verb without a method here or in a base class is a command like any other."""
 
     def run(self) -> Script:
-        """Every statement in order; returns how many answers were checked."""
+        """Run every statement in order; return how many answers were checked."""
         for statement in self.story.statements:
             self.where = f"{statement.where}: {statement.text}"
             yield from getattr(self, "on_" + statement.verb.replace(" ", "_"), self.command)(statement)
@@ -34,15 +34,15 @@ class Interpreter(FaceVerbs, WindowVerbs):
     # Reads
 
     def on_expect_pool(self, statement: Statement) -> Step:
-        """A pool's counters."""
+        """Compare a pool's counters."""
         self.check(statement, (yield self.call("pool", statement.arguments["id"])))
 
     def on_expect_hold(self, statement: Statement) -> Step:
-        """A hold's state."""
+        """Compare a hold's state."""
         self.check(statement, (yield self.call("get", self.reference(statement, dict(statement.arguments)))))
 
     def on_expect_record(self, statement: Statement) -> Step:
-        """A record, or nothing."""
+        """Compare a record, or nothing."""
         assert statement.expected is not None
         answer = yield self.call("admin.records.get", statement.arguments["kind"], statement.arguments["id"])
         if (answer is None) != (statement.expected.word == "nothing"):
@@ -50,17 +50,17 @@ class Interpreter(FaceVerbs, WindowVerbs):
         self.check(structs.replace(statement, expected=structs.replace(statement.expected, word="done")), answer)
 
     def on_expect_pools(self, statement: Statement) -> Step:
-        """Pools by id."""
+        """Compare the list of pools, by id."""
         self.compare(statement, (yield self.call("pools", **statement.arguments)), lambda pool: pool.id)
 
     def on_expect_records(self, statement: Statement) -> Step:
-        """Records by id."""
+        """Compare the list of records, by id."""
         self.compare(
             statement, (yield self.call("admin.records.list", **statement.arguments)), lambda record: record.id
         )
 
     def on_expect_holds(self, statement: Statement) -> Step:
-        """Holds by the names they were granted under."""
+        """Compare the list of holds, by the names they were granted under."""
         names = {hold.id: name for name, hold in self.holds.items()}
         arguments = dict(statement.arguments)
         if "after" in arguments:
@@ -68,12 +68,12 @@ class Interpreter(FaceVerbs, WindowVerbs):
         self.compare(statement, (yield self.call("holds", **arguments)), lambda hold: names.get(hold.id, f"@{hold.id}"))
 
     def on_place(self, statement: Statement) -> Step:
-        """The place of a hold in its line."""
+        """Compare the place of a hold in its line."""
         place = yield self.call("place", self.reference(statement, dict(statement.arguments)))
         self.compare(statement, place if isinstance(place, Exception) else ["none" if place is None else place], str)
 
     def on_usage(self, statement: Statement) -> Step:
-        """What an account uses, by pool."""
+        """Compare the usage of an account, by pool."""
         arguments = dict(statement.arguments)
         usage = yield self.call("accounts.usage", arguments.pop("account"), **arguments)
         self.compare(
@@ -83,7 +83,7 @@ class Interpreter(FaceVerbs, WindowVerbs):
     # The journal
 
     def on_history(self, statement: Statement) -> Step:
-        """The actions on one subject; and that folding them gives the subject as it is."""
+        """Compare the actions on one subject, and require that folding them gives the subject as it is."""
         subject = self._subject(statement)
         entries = yield self.call(_history_of(statement), subject)
         self.compare(statement, entries, _action)
@@ -92,7 +92,7 @@ class Interpreter(FaceVerbs, WindowVerbs):
             yield from self._reconstructed(statement, subject, entries)
 
     def _reconstructed(self, statement: Statement, hold_id: str, entries: list[JournalEntry]) -> Step:
-        """Folding a hold's history must give the hold."""
+        """Require that folding a hold's history gives the hold."""
         folded = reconstruct(entries)
         seen = yield self.call("get", hold_id)
         if isinstance(seen, HoldRetired):
@@ -101,7 +101,7 @@ class Interpreter(FaceVerbs, WindowVerbs):
             self.fail_if(statement, [f"its history makes it {folded!r}, but it is {seen!r}"])
 
     def on_entry(self, statement: Statement) -> Step:
-        """One entry in full."""
+        """Compare one entry in full."""
         entries = yield self.call(_history_of(statement), self._subject(statement))
         index = int(statement.arguments["index"])
         if isinstance(entries, Exception) or not 0 < abs(index) <= len(entries):
@@ -116,7 +116,7 @@ class Interpreter(FaceVerbs, WindowVerbs):
         return reference.id if isinstance(reference, Hold) else str(reference)
 
     def on_journal(self, statement: Statement) -> Step:
-        """The journal, in order."""
+        """Compare the journal, in order."""
         arguments = dict(statement.arguments)
         if "after" in arguments:
             arguments["after"] = self.cursors[arguments["after"]]
@@ -131,7 +131,7 @@ class Interpreter(FaceVerbs, WindowVerbs):
         self.cursors[statement.arguments["cursor"]] = yield self.call("journal.cursor")
 
     def on_follow(self, statement: Statement) -> Step:
-        """What a named follower has not seen yet."""
+        """Compare the entries that a named follower has not seen yet."""
         self.compare(
             statement, (yield self.call("journal.follow", statement.arguments["follower"], wait=False)), _action
         )
@@ -149,7 +149,7 @@ def _number(position: str) -> int | None:
 
 
 def _history_of(statement: Statement) -> str:
-    """The method that reads the history of the statement's subject."""
+    """Return the method that reads the history of the statement's subject."""
     return "history" if family_of(statement.arguments["subject"]) == "hold" else "journal.history"
 
 

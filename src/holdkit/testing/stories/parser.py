@@ -57,7 +57,7 @@ class Story(Struct, frozen=True):
 
     @property
     def checked(self) -> int:
-        """How many statements have an expectation."""
+        """Return how many statements have an expectation."""
         every = chain.from_iterable((statement, *statement.inside) for statement in self.statements)
         return sum(statement.expected is not None or statement.listed is not None for statement in every)
 
@@ -75,7 +75,7 @@ class Verb(Struct, frozen=True):
 
 
 def one(field: str) -> Callable[[list[str]], dict[str, Any]]:
-    """Exactly one word."""
+    """Read exactly one word."""
 
     def shape(arguments: list[str]) -> dict[str, Any]:
         if len(arguments) != 1:
@@ -89,14 +89,14 @@ FLAGS: Final = ("keep_rest", "force", "trusted")
 
 
 def none(arguments: list[str]) -> dict[str, Any]:
-    """No words."""
+    """Read no words."""
     if arguments:
         raise ValueError(f"{arguments[0]!r} is not known here")
     return {}
 
 
 def named(rest: Callable[[list[str]], Any], field: str) -> Callable[[list[str]], dict[str, Any]]:
-    """A hold's name, and then what `rest` reads."""
+    """Read a hold's name, and then what `rest` reads."""
 
     def shape(arguments: list[str]) -> dict[str, Any]:
         flags = {word: True for word in arguments[1:] if word in FLAGS}
@@ -108,14 +108,14 @@ def named(rest: Callable[[list[str]], Any], field: str) -> Callable[[list[str]],
 
 
 def name_and_flags(arguments: list[str]) -> dict[str, Any]:
-    """A hold's name, and flags only."""
+    """Read a hold's name, and flags only."""
     shaped = named(none, "more")(arguments)
     del shaped["more"]
     return shaped
 
 
 def two(first: str, second: str) -> Callable[[list[str]], dict[str, Any]]:
-    """Exactly two words."""
+    """Read exactly two words."""
 
     def shape(arguments: list[str]) -> dict[str, Any]:
         if len(arguments) != 2:
@@ -126,7 +126,7 @@ def two(first: str, second: str) -> Callable[[list[str]], dict[str, Any]]:
 
 
 def several(*fields: str) -> Callable[[list[str]], dict[str, Any]]:
-    """Exactly these words."""
+    """Read exactly these words."""
 
     def shape(arguments: list[str]) -> dict[str, Any]:
         if len(arguments) != len(fields):
@@ -137,7 +137,7 @@ def several(*fields: str) -> Callable[[list[str]], dict[str, Any]]:
 
 
 def listing(*fields: str) -> Callable[[list[str]], dict[str, Any]]:
-    """These words, and then a list of items."""
+    """Read these words, and then a list of items."""
 
     def shape(arguments: list[str]) -> dict[str, Any]:
         if len(arguments) < len(fields):
@@ -149,19 +149,19 @@ def listing(*fields: str) -> Callable[[list[str]], dict[str, Any]]:
 
 
 def moment(arguments: list[str]) -> dict[str, Any]:
-    """`60`, `+5` or `-5`."""
+    """Read `60`, `+5` or `-5`."""
     if len(arguments) != 1:
         raise ValueError("takes a time: 60, +5 or -5")
     return {"slot": values.slot(arguments[0]), "relative": arguments[0][0] in "+-"}
 
 
 def key_or_id(arguments: list[str]) -> dict[str, Any]:
-    """A type and a value; or nothing, where `id=` names the claim."""
+    """Read a type and a value; or nothing, where `id=` names the claim."""
     return {} if not arguments else several("type", "value")(arguments)
 
 
 def batch(arguments: list[str]) -> dict[str, Any]:
-    """Nothing, or `atomic`."""
+    """Read nothing, or `atomic`."""
     if arguments not in ([], ["atomic"]):
         raise ValueError(f"{' '.join(arguments)!r} is not known here")
     return {"atomic": bool(arguments)}
@@ -240,7 +240,7 @@ VERBS: Final[dict[str, Verb]] = {
 
 
 def read_story(text: str, file: str = "story") -> Story:
-    """Read one story; raises `StorySyntax` naming file and line."""
+    """Read one story. Raise `StorySyntax`, which names file and line, if that fails."""
     numbered = ((f"{file}:{number}", statement) for number, statement in enumerate(text.splitlines(), start=1))
     statements = [statement for where, raw in numbered if (statement := _statement(where, raw)) is not None]
     limits: Limits | None = None
@@ -256,7 +256,7 @@ def read_story(text: str, file: str = "story") -> Story:
 
 
 def read_stories(folder: Path) -> list[Story]:
-    """Every `.story` file of a folder, in order of name."""
+    """Return every `.story` file of a folder, in order of name."""
     return [read_story(path.read_text("utf-8"), str(path)) for path in sorted(folder.glob("*.story"))]
 
 
@@ -305,7 +305,7 @@ def _listed(verb: str, shaped: dict[str, Any], after_arrow: list[str]) -> list[s
 
 
 def family_of(subject: str) -> str:
-    """`pool/gpu` is a pool, `record/kind/id` a record, anything else a hold."""
+    """Return the family that a subject names: `pool/gpu` is a pool, `record/kind/id` a record, anything else a hold."""
     family = subject.partition("/")[0]
     return family if family in ("pool", "record") and "/" in subject else "hold"
 

@@ -23,7 +23,7 @@ _SPECIAL: Final[dict[str, Any]] = {"none": None, "true": True, "false": False}
 
 
 def tokens(statement: str) -> list[str]:
-    """The tokens of a line, without its comment; text in quotes is one token."""
+    """Split a line, without its comment, into tokens; text in quotes is one token."""
     found: list[str] = []
     end = 0
     for match in _TOKEN.finditer(statement):
@@ -39,7 +39,7 @@ def tokens(statement: str) -> list[str]:
 
 
 def text(raw: str) -> str | None:
-    """Text; `none` is None, `x*513` repeats, `\\u0000` is that character."""
+    """Read text; `none` is None, `x*513` repeats, `\\u0000` is that character."""
     if raw == "none":
         return None
     raw = re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), raw.replace("'", ""))
@@ -48,17 +48,17 @@ def text(raw: str) -> str | None:
 
 
 def listed(raw: str) -> tuple[str, ...]:
-    """Names, separated by commas."""
+    """Read names, separated by commas."""
     return tuple(plain(name) for name in raw.split(","))
 
 
 def listed_or_none(raw: str) -> tuple[str, ...]:
-    """Names, separated by commas; `none` is an empty list."""
+    """Read names, separated by commas; `none` is an empty list."""
     return () if raw == "none" else listed(raw)
 
 
 def plain(raw: str) -> str:
-    """Text that must not be `none`."""
+    """Read text that must not be `none`."""
     found = text(raw)
     if found is None:
         raise ValueError(f"{raw!r} is not a name")
@@ -66,7 +66,7 @@ def plain(raw: str) -> str:
 
 
 def scalar(raw: str) -> Any:
-    """A whole number, a fraction, true, false, none, nan; anything else is text."""
+    """Read a whole number, a fraction, true, false, none, nan; anything else is text."""
     if raw in _SPECIAL:
         return _SPECIAL[raw]
     if _NUMBER.fullmatch(raw):
@@ -78,14 +78,14 @@ def scalar(raw: str) -> Any:
 
 
 def whole(raw: str) -> int:
-    """A whole number."""
+    """Read a whole number."""
     if not _NUMBER.fullmatch(raw):
         raise ValueError(f"{raw!r} is not a whole number")
     return int(raw)
 
 
 def slot(raw: str) -> int | None:
-    """Seconds as a slot, exact to the microsecond."""
+    """Read seconds as a slot, exact to the microsecond."""
     if raw == "none":
         return None
     try:
@@ -98,7 +98,7 @@ def slot(raw: str) -> int | None:
 
 
 def interval(raw: str) -> timedelta:
-    """Seconds as an interval, as exact."""
+    """Read seconds as an interval, exact to the microsecond."""
     slots = slot(raw)
     if slots is None or abs(slots) > MAX_SLOT:
         raise ValueError(f"{raw!r} is no interval")
@@ -106,19 +106,19 @@ def interval(raw: str) -> timedelta:
 
 
 def document(raw: str) -> Any:
-    """A JSON value in quotes; JSON has escapes of its own."""
+    """Read a JSON value in quotes; JSON has escapes of its own."""
     return None if raw == "none" else msgspec.json.decode(raw.replace("'", ""))
 
 
 def identity(raw: str) -> str:
-    """A hold's id: `@7` is 7 in 32 hex digits; anything else is passed on unchanged."""
+    """Read a hold's id: `@7` is 7 in 32 hex digits; anything else is passed on unchanged."""
     name = plain(raw.removeprefix("@"))
     short = raw.startswith("@") and re.fullmatch("[0-9a-f]{1,32}", name)
     return name.zfill(32) if short else name
 
 
 def one_of(known: Iterable[str]) -> Callable[[str], str]:
-    """A converter that accepts one of these words."""
+    """Return a converter that accepts one of these words."""
     words = tuple(known)
 
     def converted(raw: str) -> str:
@@ -130,7 +130,7 @@ def one_of(known: Iterable[str]) -> Callable[[str], str]:
 
 
 def what(words: list[str]) -> tuple[Any, Any]:
-    """`gpu 2` as pool and quantity, `gpu:2 cpu:1` as a mapping, and legs where a mapping cannot express it."""
+    """Read `gpu 2` as pool and quantity, `gpu:2 cpu:1` as a mapping, and legs where a mapping cannot express it."""
     if not words:
         raise ValueError("names no pool")
     if len(words) == 2 and not isinstance(scalar(words[1]), str):
@@ -153,7 +153,7 @@ def _leg(word: str) -> Leg:
 
 
 def amounts(words: list[str]) -> Any:
-    """Nothing, a number, or `gpu:1 cpu:0` as a mapping."""
+    """Read nothing, a number, or `gpu:1 cpu:0` as a mapping."""
     if not words:
         return None
     if len(words) == 1 and not _LEG.fullmatch(words[0]):
@@ -165,7 +165,7 @@ def amounts(words: list[str]) -> Any:
 
 
 def shortfalls(raw: str) -> tuple[tuple[str, int, int], ...]:
-    """`gpu:2/1,cpu:1/0`: pool, requested, available of each."""
+    """Read `gpu:2/1,cpu:1/0`: pool, requested, available of each."""
     legs = [_leg(word) for word in raw.split(",")]
     if any(leg.create_with_total is None for leg in legs):
         raise ValueError("each shortfall is pool:requested/available")
@@ -173,7 +173,7 @@ def shortfalls(raw: str) -> tuple[tuple[str, int, int], ...]:
 
 
 def actions(words: list[str], family: str = "") -> list[str]:
-    """Actions of the journal; within one family (`hold`) their short names will do."""
+    """Read actions of the journal; within one family (`hold`) their short names will do."""
     if words == ["nothing"]:
         return []
     full = [word if "." in word or not family else f"{family}.{word}" for word in words]
@@ -185,7 +185,7 @@ _ALLOWANCE: Final = re.compile(r"(?:(?P<budget>[^:]+):)?(?P<total>\d+)/(?P<per>[
 
 
 def _allowances(arguments: list[str], named: bool) -> list[tuple[str, Allowance]]:
-    """`10/60s`, `1000/day@Europe/Berlin`; of budgets `tokens:1000/day`."""
+    """Read `10/60s`, `1000/day@Europe/Berlin`; for budgets `tokens:1000/day`."""
     found: list[tuple[str, Allowance]] = []
     for word in arguments:
         match = _ALLOWANCE.fullmatch(word)
@@ -196,13 +196,13 @@ def _allowances(arguments: list[str], named: bool) -> list[tuple[str, Allowance]
 
 
 def rate(arguments: list[str]) -> dict[str, Any]:
-    """A name, and its allowances."""
+    """Read a name, and its allowances."""
     name, *rest = arguments or [""]
     return {"name": plain(name), "allowances": tuple(allowance for _, allowance in _allowances(rest, False))}
 
 
 def budget(arguments: list[str]) -> dict[str, Any]:
-    """A name, and its budgets; a budget that is named twice has two windows."""
+    """Read a name, and its budgets; a budget that is named twice has two windows."""
     name, *rest = arguments or [""]
     budgets: dict[str, tuple[Allowance, ...]] = {}
     for one, allowance in _allowances(rest, True):
@@ -211,27 +211,27 @@ def budget(arguments: list[str]) -> dict[str, Any]:
 
 
 def calendar(arguments: list[str]) -> dict[str, Any]:
-    """A name, and how many of each room."""
+    """Read a name, and how many of each room."""
     name, *rest = arguments or [""]
     return {"name": plain(name), "rooms": amounts(rest)}
 
 
 def use(arguments: list[str]) -> dict[str, Any]:
-    """A hold's name, a rate, a client, and optionally a quantity."""
+    """Read a hold's name, a rate, a client, and optionally a quantity."""
     if not 3 <= len(arguments) <= 4:
         raise ValueError("takes a name, a rate, a client, and perhaps a number")
     return {"hold": arguments[0], "face": arguments[1], "asked": (plain(arguments[2]), *map(scalar, arguments[3:]))}
 
 
 def estimate(arguments: list[str]) -> dict[str, Any]:
-    """A hold's name, the budgets, a client, and amounts."""
+    """Read a hold's name, the budgets, a client, and amounts."""
     if len(arguments) < 4:
         raise ValueError("takes a name, budgets, a client, and amounts")
     return {"hold": arguments[0], "face": arguments[1], "asked": (plain(arguments[2]), amounts(arguments[3:]))}
 
 
 def spent(arguments: list[str]) -> dict[str, Any]:
-    """A hold's name, the budgets, and amounts."""
+    """Read a hold's name, the budgets, and amounts."""
     flags = {word: True for word in arguments if word == "keep_rest"}
     rest = [word for word in arguments if word not in flags]
     if len(rest) < 2:
@@ -240,7 +240,7 @@ def spent(arguments: list[str]) -> dict[str, Any]:
 
 
 def stay(arguments: list[str]) -> dict[str, Any]:
-    """A hold's name, a calendar, rooms, and two dates."""
+    """Read a hold's name, a calendar, rooms, and two dates."""
     if len(arguments) < 5:
         raise ValueError("takes a name, a calendar, rooms, and two dates")
     rooms, quantity = what(arguments[2:-2])
@@ -250,12 +250,12 @@ def stay(arguments: list[str]) -> dict[str, Any]:
 
 
 def legs_of(what: Any, quantity: Any) -> tuple[Leg, ...]:
-    """The pools of a statement, as legs."""
+    """Return the pools of a statement, as legs."""
     if isinstance(what, str):
         return (Leg(what, 1 if quantity is None else quantity),)
     return tuple(what if isinstance(what, list) else itertools.starmap(Leg, what.items()))
 
 
 def joined(words: list[str]) -> str:
-    """Words as a statement lists them."""
+    """Join words as a statement lists them."""
     return " ".join(words) or "nothing"

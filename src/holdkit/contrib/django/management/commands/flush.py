@@ -13,12 +13,12 @@ from ...kernels import close
 
 
 class Command(DjangoFlush):
-    """Django's own command, and ours with it."""
+    """Django's own command, which also empties Holdkit's tables."""
 
     help = f"{DjangoFlush.help} Holdkit's pools, holds and journal are removed too."
 
     def handle(self, **options: Any) -> None:
-        """Django asks whether it may, and then executes its statements: ours follow."""
+        """Run Django's command, which asks for confirmation, then empty Holdkit's tables."""
         read, database = configuration(), options["database"]
         if database != read.database:
             super().handle(**options)

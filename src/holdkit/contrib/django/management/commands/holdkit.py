@@ -18,15 +18,15 @@ class Command(BaseCommand):
     help = "Run a command of Holdkit (sweep, doctor, pools, holds, admin verify …) on the project's own database."
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """The arguments are Holdkit's own, and so is the exit code."""
+        """Pass the arguments to Holdkit's command line and exit with its code."""
         sys.exit(self.run(argv[2:]))
 
     def add_arguments(self, parser: Any) -> None:
-        """For `call_command("holdkit", "sweep")`."""
+        """Accept any arguments, for `call_command("holdkit", "sweep")`."""
         parser.add_argument("arguments", nargs="*")
 
     def handle(self, *_: Any, arguments: list[str], **__: Any) -> None:
-        """For `call_command`: an exit code other than 0 is an error."""
+        """Run for `call_command`; raise `CommandError` for an exit code other than 0."""
         code = self.run([*arguments])
         if code:
             raise CommandError(f"holdkit {' '.join(arguments)} ended with exit code {code}", returncode=code)
