@@ -20,7 +20,7 @@ except ModuleNotFoundError as missing:
     raise MissingExtra("apscheduler", missing) from missing
 
 STORE: Final = "holdkit"
-"""The job store of what this module schedules. In memory: it refers to objects of this process."""
+"""The store of the jobs that this module schedules. In memory: they refer to objects of this process."""
 ANY_NUMBER: Final = 1_000_000
 """Of runs of one job at a time. The run that asks for another one has not ended yet; APScheduler drops a run that is one too many."""
 

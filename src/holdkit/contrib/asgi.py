@@ -55,7 +55,7 @@ class RequestState:
         self.identified = False
         """Whether its actor was set."""
         self.kernel: AsyncKernel | None = None
-        """The same, for the request's tenant."""
+        """The kernel for the request's tenant."""
 
 
 class AsgiHoldkit(Generic[C]):

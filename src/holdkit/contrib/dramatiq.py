@@ -53,7 +53,7 @@ class Holds(tasks.Holds):
 
 
 def _actor(broker: dramatiq.Broker, name: str, work: Callable[[], Any]) -> Any:
-    """Declare an actor for scheduled work. Its messages expire and are not retried, because the next one does the work."""
+    """Declare an actor for scheduled work, without retries: the next message does what this one could not."""
 
     def run() -> None:
         work()

@@ -61,7 +61,7 @@ class CheckpointedCounter(AsyncUsageCounter):
         whole = JournalCount()
         for part in parts:
             if part.parts != len(parts) or part.count.reached != parts[0].count.reached:
-                return JournalCount()  # another form, or somebody has removed a part: count anew
+                return JournalCount()  # another form, or a part was removed: count anew
             whole.generation, whole.reached = part.count.generation, part.count.reached
             whole.tenants.update(part.count.tenants)
         return whole

@@ -51,7 +51,7 @@ class OffLoop(Protocol):
     """Does work that takes long on another thread."""
 
     async def __call__(self, work: Callable[[], T], /) -> T:
-        """Run the work on the other thread if it takes long, else here."""
+        """Run the work there and return its result."""
         ...
 
 

@@ -53,10 +53,10 @@ class Job:
         self.kind, self.tenant, self.op, self.began = kind, tenant, op, began
         self.state: JobState = "running"
         self.done, self.total = 0, 0
-        """Steps done, of about so many; 0 of 0 before the first report."""
+        """Steps done, and about how many there are; 0 and 0 before the first report."""
         self.ended: Slot | None = None
         self.ended_at = 0.0
-        """The same on the process's own clock, which nobody sets back."""
+        """Its time by the process's monotonic clock."""
         self.result: bytes | None = None
         self.problem: Problem | None = None
         self._stop = False
@@ -160,7 +160,7 @@ class Jobs:
         return {"job": running[0]} if running else {}
 
     def find(self, id: str, tenant: str) -> Job:
-        """Return a job of this tenant; 404 if there is none."""
+        """Return a job of this tenant. Raise a 404 if there is none."""
         self._drop_old()
         job = self._jobs.get(id)
         if job is None or job.tenant != tenant:

@@ -46,7 +46,7 @@ class KeyUse:
             await self.store(existing)
 
     async def store(self, existing: Container[str]) -> None:
-        """Store the uses that are newer than the stored ones, and drop those of keys that no longer exist."""
+        """Store the uses of keys whose stored time is older than `STORE_EVERY`, and drop those of keys that no longer exist."""
         await self.refresh()
         self.noted = {id: slot for id, slot in self.noted.items() if id in existing}
         news = {id: slot for id, slot in self.noted.items() if slot - self._stored.get(id, 0) >= STORE_EVERY}

@@ -295,7 +295,7 @@ class Work:
         self.is_special = self.unlimited or (caller is not None and caller.limit is not None)
         """Whether it takes the slow arm of dispatch."""
         self._estimated = 0, 0
-        """The commands and bytes that it has added to the estimate of what its tenant stores."""
+        """The commands and bytes that it has added to its tenant's storage estimate."""
         self._op: str | None = None
 
     def __enter__(self) -> Self:

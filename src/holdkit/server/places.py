@@ -66,7 +66,7 @@ class Watcher:
     def __init__(self) -> None:
         self.news = asyncio.Event()
         self.line_moved = True
-        """Whether somebody in the line was served or left since the stream last counted who is ahead."""
+        """Whether a hold in the line was served or left since the stream last counted the holds ahead."""
 
     async def wait(self, seconds: float) -> None:
         """Wait for news, at most `seconds`."""

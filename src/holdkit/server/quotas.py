@@ -120,7 +120,7 @@ class Estimate:
         return self.added_bytes >= self.full_bytes or self.commands >= self.full_commands
 
     def used(self) -> Amounts:
-        """Return the estimate of what is stored."""
+        """Return the estimated amounts that are stored."""
         found, more = self.counted or StorageUsage(), self.commands
         return Amounts(
             found.bytes + self.added_bytes,
@@ -168,7 +168,7 @@ class Quotas:
         return self._default if stored is None or stored.quota is None else stored.quota
 
     def _estimate(self, tenant: str, stored: StoredTenant | None, limits: Limits) -> Estimate:
-        """Make the estimate of a tenant that is new here, or whose quota has changed."""
+        """Make the estimate of a tenant that is new here, or whose quota or limits have changed."""
         quota = self._default if stored is None or stored.quota is None else stored.quota
         tables = [
             None if bound is None or not tenant else max(1, int(self._share * bound))  # the default tenant may have all

@@ -76,7 +76,7 @@ class Static:
         )
 
     def find(self, segments: list[str], headers: dict[bytes, bytes]) -> Answer:
-        """Return a file, `index.html` for the root. Raise the 404 for any other path."""
+        """Return a file, `index.html` for the root. Raise a 404 if there is no such file."""
         name = "/".join(segments) or "index.html"
         if name == "docs/":  # the page's links are relative to /docs
             return Answer(status=308, headers=((b"location", b"../docs"), *_SECURITY_HEADERS))

@@ -140,7 +140,7 @@ class KernelAdmin(admin.ModelAdmin):
         raise Http404
 
     def history_view(self, request: Any, object_id: str, extra_context: Any = None) -> Any:
-        """Refuse: a model with a history shows it on its own page."""
+        """Show the row's own page, which has its history."""
         return self.change_view(request, object_id, extra_context=extra_context)
 
 

@@ -111,7 +111,7 @@ class AsyncCall:
             await asyncio.wait([entering])
             if (
                 not entering.cancelled() and entering.exception() is None
-            ):  # nobody else would leave it, or release its hold
+            ):  # no caller has it, so none would leave it or release its hold
                 await self.__aexit__(type(cancelled), cancelled, cancelled.__traceback__)
             raise
 

@@ -284,4 +284,4 @@ class _Current:
 hk: Kernel = cast(Kernel, _Current())
 """The kernel, for sync code."""
 ahk: AsyncKernel = cast(AsyncKernel, AsyncCalls(kernel, AsyncKernel, kernel_on_loop))
-"""The same kernel, for async code: each call runs on the thread that Django runs sync code on."""
+"""`hk` for async code: each call runs on the thread that Django runs sync code on."""

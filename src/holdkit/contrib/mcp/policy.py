@@ -44,7 +44,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     client: str = "assistant"
     """Whose budgets."""
     account: str | None = None
-    """For whom units are held."""
+    """The account that units are held for."""
     limit_pool: str | None = None
     """The pool whose total is the most units at a time."""
     max_ttl: str = "15m"

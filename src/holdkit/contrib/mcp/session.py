@@ -160,7 +160,7 @@ class Session:
         return extended
 
     async def end(self) -> None:
-        """Release the holds that are left, up to the first failure; the others expire."""
+        """Release the holds that are left. Stop at the first failure, because without a database every release fails: the others expire."""
         for id in [*self._owned]:
             try:
                 await self.release(id)

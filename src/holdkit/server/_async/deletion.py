@@ -47,7 +47,7 @@ HOOK_TENANTS: Final = "~webhooks"
 """The kind of the records, in the default tenant, that name the tenants with webhooks."""
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with how many things are done, and how many there are as far as is known. An exception ends the deletion."""
+"""Called with the number of steps done and the estimated total. An exception ends the deletion."""
 
 
 class AsyncDeletion:

@@ -29,11 +29,11 @@ class BudgetSets:
         self._kernel, self._tenant = kernel, tenant
 
     def opened(self, name: str) -> Budget:
-        """The budgets of a set that is stored."""
+        """Open the budgets of a stored set."""
         return self.face(name, self.find(name))
 
     def find(self, name: str) -> BudgetSet:
-        """A set; `InvalidRequest` if there is none."""
+        """Return a set. Raise `InvalidRequest` if it does not exist."""
         executor = self._kernel._executor
         query = FindRecord((self._tenant, KIND, text(name, "name", MAX_NAME)))
         row = executor.read(query) or executor.read(query, durable=True)  # that it is missing is an answer
@@ -42,7 +42,7 @@ class BudgetSets:
         return _set.decode(row.body)
 
     def listed(self, after: str, limit: int) -> Page[tuple[str, BudgetSet]]:
-        """Sets in order of name."""
+        """Return sets in order of name."""
         executor = self._kernel._executor
         rows = executor.read(ListRecords(self._tenant, KIND, after, limit, executor.page_bytes))
         return Page([(row.id, _set.decode(row.body)) for row in rows], more=rows.more, size=rows.size)

@@ -48,7 +48,7 @@ HOOK_TENANTS: Final = "~webhooks"
 """The kind of the records, in the default tenant, that name the tenants with webhooks."""
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with how many things are done, and how many there are as far as is known. An exception ends the deletion."""
+"""Called with the number of steps done and the estimated total. An exception ends the deletion."""
 
 
 class Deletion:
@@ -62,7 +62,7 @@ class Deletion:
         self._total = 0
 
     def check(self, confirm: str) -> None:
-        """Refuse a tenant that is not disabled, and a name that was not given twice. Changes nothing."""
+        """Refuse a tenant that is not disabled, and a name that was not given twice. Change nothing."""
         tenant = self.deleted.tenant
         if confirm != tenant:
             raise invalid("confirm", "confirm_differs", "must be the name of the tenant once more")
@@ -70,7 +70,7 @@ class Deletion:
             raise invalid("tenant", "tenant_active", "must be disabled before it is deleted")
 
     def run(self, progress: Progress, total: int = 0) -> DeletedAnswer:
-        """Delete until nothing is left. `total` is about how many rows there are."""
+        """Delete until nothing is left. `total` estimates the number of rows."""
         self._total, tenant = total, self.deleted.tenant
         self._tenants.set_state(tenant, "deleting", **self._call)
         for _ in range(ROUNDS):
@@ -122,7 +122,7 @@ class Deletion:
             after = page.reached or ""
 
     def _ending(self, hold: StoredHold) -> list[AnyCommand]:
-        """What makes all units of a hold available."""
+        """Return the commands that make all units of a hold available."""
         commands: list[AnyCommand] = []
         if hold.live:
             commands.append(ReleaseHold(id=hold.id, force=True, **self._fields))
@@ -149,8 +149,8 @@ class Deletion:
                 after = page[-1].id
 
     def _loose(self, pool: Pool) -> dict[str | None, int]:
-        """By account, the consumed units whose holds are gone; None: those of no account. No row lists the accounts of a pool, but
-        its history names them, and is read only if there are such units."""
+        """Return by account (None: without one) the consumed units whose holds are gone. No row lists the accounts of a pool, but its
+        history names them; read it only if there are such units."""
         loose: dict[str | None, int] = {None: pool.loose}
         after: dict[int, int] = {}
         more = pool.consumed > pool.loose
@@ -177,8 +177,8 @@ class Deletion:
                     break
 
     def _apply(self, commands: Sequence[AnyCommand], kind: type[AnyCommand] | None = None) -> int:
-        """Apply commands in one transaction, each by itself; returns how many (of a kind) were done. One that is refused meets a
-        change by somebody else: the next round sees it."""
+        """Apply commands in one transaction, each by itself. Return how many (of a kind) were granted. A refused one met another
+        client's change: the next round sees it."""
         if not commands:
             return 0
         checked = self._executor.check(*commands, faces=True)

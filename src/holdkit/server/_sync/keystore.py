@@ -60,8 +60,8 @@ _used: Final = msgspec.json.Decoder(dict[str, int])
 class Keys:
     """The API keys of one database: `make`, `listed`, `revoke`, `rotate`.
 
-    `pepper` is the server's own secret, which keys the hashes. With one from outside the database (32 bytes), somebody who
-    can write to the database still cannot create keys. Without one, it is generated once and stored in the database.
+    `pepper` is the server's own secret, which keys the hashes. With one from outside the database (32 bytes), write access to
+    the database does not suffice to create keys. Without one, it is generated once and stored in the database.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Keys:
         self._executor, self._pepper, self._randomness = kernel._executor, pepper, randomness
 
     def asked_by(self, kernel: Kernel) -> Self:
-        """The same keys, for one client of a server: its changes are recorded as that client's."""
+        """Return a store of these keys that records its changes as those of `kernel`'s client."""
         return type(self)(kernel, pepper=self._pepper, randomness=self._randomness)
 
     def make(
@@ -119,7 +119,7 @@ class Keys:
         return NewKey(shown(key, now), format_key(key.id, secret))
 
     def _made_again(self, asked: StoredKey, secret: str, call: Call) -> NewKey | None:
-        """The key that an earlier call made under this operation id, with another secret; None if there is none."""
+        """Give the key that an earlier call made under this operation id another secret; return None if there is no such key."""
         found = self._executor.read(FindRecord(("", KEYS, asked.id)), durable=True)
         if found is None:
             return None
@@ -129,7 +129,7 @@ class Keys:
         return self._with_secret(key, found.version, secret, call)
 
     def _with_secret(self, key: StoredKey, version: int, secret: str, call: Call) -> NewKey:
-        """A key whose last secret was lost with its answer gets another; a secret from before that is not affected."""
+        """Replace the last secret of a key, which was lost with its answer. A secret from before that one stays valid."""
         if key.revoked_at is not None:
             raise _revoked()
         key = replace(key, secret_hash=hash_secret(key.id, secret, self.pepper()))
@@ -142,18 +142,18 @@ class Keys:
         self.announce(id)
 
     def listed(self, *, tenant: str | None = None) -> list[KeyInfo]:
-        """All keys in order of id, or those of one tenant, without their secrets."""
+        """Return all keys in order of id, or those of one tenant, without their secrets."""
         now, uses = self._executor.now(), self.uses()
         keys = [key for key in self.stored() if tenant is None or key.tenant == tenant]
         return [shown(key, now, uses.get(key.id)) for key in keys]
 
     def uses(self) -> dict[str, Slot]:
-        """When keys were used last, as far as servers have stored it: see `server.key_use`."""
+        """Return when keys were used last, by key id: the times that servers have stored (`server.key_use`)."""
         rows = self._executor.read(ListRecords("", USES, "", _PAGE))
         return {id: slot for row in rows for id, slot in _used.decode(row.body).items()}
 
     def put_uses(self, shard: str, noted: Mapping[str, Slot], existing: Container[str]) -> None:
-        """Store the last uses of the keys whose ids begin with a letter. Raises `VersionConflict`."""
+        """Store the last uses of the keys whose ids begin with a letter. Raise `VersionConflict` if another server stored meanwhile."""
         row = self._executor.read(FindRecord(("", USES, shard)))
         merged = {} if row is None else {id: slot for id, slot in _used.decode(row.body).items() if id in existing}
         for id, slot in noted.items():
@@ -200,7 +200,7 @@ class Keys:
         return NewKey(shown(key, now), format_key(id, secret))
 
     def stored(self) -> list[StoredKey]:
-        """All keys as they are stored. One that cannot be decoded is skipped, so that it does not block the others."""
+        """Return all keys as they are stored. Skip a key that cannot be decoded, so that it does not block the others."""
         found: list[StoredKey] = []
         after = ""
         while True:
@@ -215,12 +215,12 @@ class Keys:
             after = rows[-1].id
 
     def find(self, id: str) -> StoredKey | None:
-        """One key as it is stored."""
+        """Return one key as it is stored."""
         found = self._executor.read(FindRecord(("", KEYS, id)))
         return None if found is None else _stored.decode(found.body)
 
     def changes(self) -> tuple[int, list[str]]:
-        """How many changes there were, and what the last ones changed, in order: ids of keys, and tenants after an equals sign."""
+        """Return the number of changes, and the objects of the last ones in order: ids of keys, and tenants after an equals sign."""
         found = self._executor.read(FindRecord(("", SERVER, "keys")))
         return (0, []) if found is None else (found.version, _announced.decode(found.body))
 
@@ -240,7 +240,7 @@ class Keys:
             self._executor.execute(PutRecord(kind=SERVER, id="keys", body="[]"), faces=True)
 
     def pepper(self) -> bytes:
-        """The server's own secret; generated and stored on first use, unless one was given."""
+        """Return the server's own secret; generate and store it on first use, unless one was given."""
         while self._pepper is None:
             found = self._executor.read(FindRecord(("", SERVER, "pepper")), durable=True)  # it is cached permanently
             if found is None:

@@ -34,7 +34,7 @@ class Tenants:
         self._executor, self._keys = kernel._executor, keys
 
     def find(self, name: str) -> StoredTenant:
-        """What is stored about a tenant, or the default."""
+        """Return what is stored about a tenant, or the default."""
         return (self._find(name))[0]
 
     def _find(self, name: str) -> tuple[StoredTenant, int]:
@@ -42,7 +42,7 @@ class Tenants:
         return (StoredTenant(name=name), 0) if found is None else (_stored.decode(found.body), found.version)
 
     def stored(self) -> list[StoredTenant]:
-        """All tenants that have a record."""
+        """Return all tenants that have a record."""
         found: list[StoredTenant] = []
         after = ""
         while True:
@@ -53,14 +53,14 @@ class Tenants:
             after = rows[-1].id
 
     def names(self, with_keys: Iterable[str], *, after: str = "", limit: int = 100) -> list[str]:
-        """A page of the tenants that have a pool, an API key (`with_keys` names those) or a record, in order."""
+        """Return a page of the tenants that have a pool, an API key (`with_keys` names those) or a record, in order."""
         pools = self._executor.read(ListTenants(after, limit))
         records = self._executor.read(ListRecords("", TENANTS, f"={after}", limit))
         keys = {name for name in with_keys if name > after}
         return sorted({*pools, *keys, *(row.id[1:] for row in records)})[:limit]
 
     def has_pools(self, name: str) -> bool:
-        """Whether a tenant has any pool, reserved and archived ones included."""
+        """Return whether a tenant has any pool, reserved and archived ones included."""
         found = [self._executor.read(ListPools(name, prefix, limit=1, archived=True)) for prefix in ("", "~")]
         return any(found)
 

@@ -1,8 +1,8 @@
 """History: pools and this server over time.
 
-While a server recorded, a pool without a row did not change and keeps its counters. While none recorded, its counters are unknown until its
-next change. Where a tenant's other pools were summed into one series, a pool without a row may be among them: its counters are unknown until
-it has a row again. Refusals are those that this process has counted.
+In an interval that a server recorded, a pool without a row did not change: it keeps its counters. In any other interval its counters are
+unknown, unless it has a row. Where a tenant's other pools were summed into one series, a pool without a row may be among them: its counters
+are unknown until it has a row again. Refusals are those that this process has counted.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ async def metrics(request: Request) -> Answer:
 
 
 async def _pools(running: Running) -> list[Measure]:
-    """Return gauges of the pools that the settings name; none if reading fails, so that the other metrics are still served."""
+    """Return gauges of the pools that the settings name. If they cannot be read, the other metrics are served without them."""
     try:
         answers = [await running.kernel._executor.read(query) for query in pool_queries(running.metric_pools)]
     except HoldkitError:

@@ -196,7 +196,7 @@ def _rotated(hooks: Hooks, hook: Hook, secret: str, until: Slot | None, op: str 
     if until is not None:
         try:
             old = seal(hooks.tenant, hook.id, hooks.sealer.open(hooks.tenant, hook.id, hook.secret))
-        except SecretUnreadable:  # nobody can sign with it any more
+        except SecretUnreadable:  # it can no longer be used to sign
             until = None
     sealed = seal(hooks.tenant, hook.id, secret)
     return replace(hook, secret=sealed, old_secret=old, old_until=until, rotated_under=op)

@@ -46,7 +46,7 @@ class Lookups:
         def ended(found: list[str] | LookupFailed) -> None:
             self.slots.give_back(slot)
             if future.done():
-                return  # nobody waits any more
+                return  # the caller has stopped waiting
             if isinstance(found, LookupFailed):
                 future.set_exception(found)
             else:

@@ -108,7 +108,9 @@ class Replays:
         def begun(status: HookStatus) -> HookStatus:
             failing = status.failing
             if failing is not None and failing.next_at is not None:
-                failing = replace(failing, next_at=now)  # whoever replays expects that the receiver works again
+                failing = replace(
+                    failing, next_at=now
+                )  # a replay means that the operator expects the receiver to work again
             return replace(status, failing=failing, replay=Replay(began=now, total=status.parked))
 
         status = await self._statuses.change(running.hooks.tenant, running.hook.id, begun)

@@ -85,7 +85,7 @@ class WebhookSender:
         disabled: AbstractSet[str] = frozenset(),
         positions: Callable[[str], PlainPositions] = lambda _tenant: PlainPositions(),
     ) -> None:
-        """Deliver nothing yet. `disabled` names the tenants whose webhooks pause; it may change. `positions` says how a tenant sees positions."""
+        """Keep the settings. `disabled` names the tenants whose webhooks pause; it may change. `positions` says how a tenant sees positions."""
         self._executor, self._delivery, self._disabled, self._positions = executor, delivery, disabled, positions
         self._sealer = Sealer(server_secret)
         self.attempts = Attempts(delivery, executor.now)
@@ -122,7 +122,7 @@ class WebhookSender:
             await runner.end()
 
     async def sync_all(self) -> None:
-        """Run `sync` for each tenant whose webhooks have changed, and for all tenants after `FULL_SYNC` seconds."""
+        """Run `sync` for each tenant whose webhooks have changed, and every `FULL_SYNC` seconds for all. Continue their replays."""
         now = time.monotonic()
         everything = now - self._synced_at > FULL_SYNC
         changes = await tenants_with_hooks(self._executor)

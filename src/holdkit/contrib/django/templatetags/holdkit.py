@@ -31,7 +31,7 @@ def remaining(hold: Any) -> int | None:
         return 0
     if found.raw.deadline is None:
         return None
-    began = found.raw.held_at or 0  # nobody is told more than was granted, also after the clock stepped back
+    began = found.raw.held_at or 0  # never show more than was granted, also after the clock stepped back
     return max(0, (found.raw.deadline - max(began, hk._executor.now())) // SECOND)
 
 
