@@ -79,8 +79,8 @@ def _is_public(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 
 
 TELLS_TENANT: Final = "the URL must use https, and its host name must lead to public addresses; the server's settings can allow hosts and networks"
-"""What a tenant is told of a URL that cannot be called, whatever the cause: whether a name is unknown, or known on an inside network
-only, is not for the tenant."""
+"""The tenant's message for every URL that cannot be called: it must not reveal whether a name is unknown, or known on an inside
+network only."""
 
 
 class TargetRefused(Exception):
