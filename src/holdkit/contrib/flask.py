@@ -53,7 +53,7 @@ class Holdkit:
         sweep_every: float | None = 5.0,
         **options: Any,
     ) -> None:
-        """`url` may also be the application's setting `HOLDKIT_URL`. `actor` and `tenant` say who makes a request, and for which
+        """Keep the options. `url` may also be the application's setting `HOLDKIT_URL`. `actor` and `tenant` say who makes a request, and for which
         tenant; `correlation_id` replaces the one from the headers. They are called once per request, when it first uses `hk`.
 
         `on_open` is called in each process when its kernel is opened: the place to create pools and to register sagas.

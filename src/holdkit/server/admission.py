@@ -116,7 +116,7 @@ class Admission:
         return not self.directory.keys
 
     def caller_of(self, request: Request, operation: Operation) -> Caller | None:
-        """Authenticate the caller of a request, if the operation needs an API key; raises `Problem`."""
+        """Authenticate the caller of a request, if the operation needs an API key. Raise `Problem` if that fails."""
         if self._settings.open:
             _check_host(request.headers)
         if operation.scope is None:

@@ -119,7 +119,7 @@ class Pacing:
         return self._contended(tenant, now)
 
     def touched(self, tenant: str, legs: int) -> None:
-        """Remember a tenant one of whose requests has touched many legs that it did not name."""
+        """Remember a tenant whose request has touched many legs without naming them."""
         if legs > self._costly:
             now = time.monotonic()
             if len(self._dear) >= MAX_REMEMBERED:

@@ -92,7 +92,7 @@ class SealedPositions(PlainPositions):
         """What the last entry was read behind, packed."""
 
     def _hash_position(self, at: Position) -> str:
-        """Return a keyed hash: equal for the same entry, without order."""
+        """Return the keyed hash of a position: equal for one entry, without order."""
         hasher = self._hasher.copy()
         hasher.update(b"%d.%d" % (at.lane, at.seq))
         return hasher.hexdigest()

@@ -96,7 +96,7 @@ class Estimate:
         self.allow(allowed, stored, limits)
 
     def allow(self, allowed: Amounts | None, stored: StoredTenant | None, limits: Limits) -> None:
-        """Say what the tenant may store (None: anything), and what that comes from."""
+        """Set what the tenant may store (None: anything), and the record and limits that this was computed from."""
         self.allowed, self.stored, self.limits = allowed, stored, limits
         self.measure()
 

@@ -70,7 +70,7 @@ class Room:
     def __init__(
         self, read: Callable[[], Space | None], min_free: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`read` gives the space of the data's file system, or None if that is not known."""
+        """Keep the settings. `read` returns the space of the data's file system, or None if that is not known."""
         self._read, self._min_free, self._clock = read, min_free, clock
         self._space: Space | None = None
         self._read_again_at = float("-inf")

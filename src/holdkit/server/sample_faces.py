@@ -119,7 +119,7 @@ class Receiver:
         self._thread: threading.Thread | None = None
 
     def start(self, address: str, key: str) -> None:
-        """Listen in a thread of its own, which also has the server at this address send here."""
+        """Listen in a thread of its own, which first creates the webhooks on the server at `address`."""
         self._thread = threading.Thread(target=self._run, args=(address, key), name="receiver", daemon=True)
         self._thread.start()
 

@@ -32,7 +32,7 @@ PORT = 8420
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Prepare, serve and clean up; returns the exit code."""
+    """Prepare, serve and clean up. Return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m holdkit.server.trial", description="Server, dashboard and traffic."
     )
@@ -60,7 +60,7 @@ class Stopped(Protocol):
     """Something that runs until it is stopped."""
 
     def stop(self) -> None:
-        """End it."""
+        """Stop running."""
 
 
 def _serve(folder: Path, port: int, *, traffic: bool, kept: bool) -> None:

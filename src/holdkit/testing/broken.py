@@ -282,10 +282,10 @@ class LoadsTheHeadOnly(_OnTables):
 
 
 class HidesUnfedLines(MemoryEngine):
-    """Does not say that a line has more to offer than one transaction may: the rest waits for a stranger."""
+    """Does not say that a line has more to offer than one transaction may: the other waiters wait until another caller changes the pool."""
 
     def apply(self, groups: Sequence[Group], *, until: float = inf, wait_for_locks: bool = False) -> Applied:
-        """Apply, and keep it quiet."""
+        """Apply, and report no line with more to offer."""
         return structs.replace(super().apply(groups, until=until, wait_for_locks=wait_for_locks), unfed=())
 
 

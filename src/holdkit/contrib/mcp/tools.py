@@ -190,7 +190,7 @@ class Tools:
         return self._facts(ended, ended.uncovered)
 
     async def _told(self, asked: Awaitable[T]) -> T:
-        """An answer; or an error in words that a model can act on."""
+        """Await an answer. Turn an error into words that a model can act on."""
         try:
             return await asked
         except InsufficientCapacity as short:
@@ -246,7 +246,7 @@ class Tools:
 
 
 def mcp_server(session: Session) -> MCPServer[Any]:
-    """A server for one session."""
+    """Return a server for one session."""
     server: MCPServer[Any] = MCPServer("holdkit", instructions=INSTRUCTIONS, log_level="WARNING")
     tools, policy = Tools(session), session.policy
     for read in (tools.limits, tools.list_pools, tools.show_hold):

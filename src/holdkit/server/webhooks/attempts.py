@@ -72,7 +72,7 @@ class Attempts:
 
     @asynccontextmanager
     async def slot(self, kind: Kind, tenant: str, hook: Hook) -> AsyncIterator[Slot]:
-        """Have a slot for attempts."""
+        """Wait for a slot for attempts and keep it during the block."""
         host, port = receiver_of(hook.url)
         async with self.slots[kind].slot(tenant, f"{host}:{port}") as slot:
             yield slot

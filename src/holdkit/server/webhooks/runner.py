@@ -228,7 +228,7 @@ class Runner:
         return True
 
     async def _current(self) -> Hook:
-        """Return the webhook as it is stored now. Raises `Stopped` if it is not to be delivered."""
+        """Return the webhook as it is stored now. Raise `Stopped` if it must not be delivered."""
         hook = await self._hooks.find(self._id)
         if hook is None or hook.state != "active":
             raise Stopped
@@ -265,7 +265,7 @@ class Runner:
         return whole
 
     async def _deliver(self, slot: Slot, hook: Hook, entry: JournalEntry) -> None:
-        """Attempt one delivery, in the slot of this turn. Raises `RetryLater` if it fails and is not parked yet."""
+        """Attempt one delivery, in the slot of this turn. Raise `RetryLater` if it fails and is not parked yet."""
         failing = self._failing
         event = event_id(hook.id, hook.event_key, entry)
         body = envelope(self._delivery.source, event, entry, self._hooks.positions)

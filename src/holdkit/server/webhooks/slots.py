@@ -54,7 +54,7 @@ class Slot(Struct, eq=False):
 
     @asynccontextmanager
     async def work(self) -> AsyncIterator[None]:
-        """Work in the slot. Raises `TimeoutError` if that takes long and another tenant has none."""
+        """Run the work in the slot. Raise `TimeoutError` if it takes long and another tenant has no slot."""
         now = asyncio.get_running_loop().time()
         self.ends_at = max(self.taken_at + CERTAIN_SECONDS, now + LEAST_WORK_SECONDS)
         async with asyncio.timeout_at(self.ends_at if self.wanted else None) as self.limit:
@@ -95,7 +95,7 @@ class FairSlots:
 
     @asynccontextmanager
     async def slot(self, tenant: str, receiver: str) -> AsyncIterator[Slot]:
-        """Have a slot during the block."""
+        """Wait for a slot and keep it during the block."""
         slot = await self.take(tenant, receiver)
         try:
             yield slot
@@ -103,7 +103,7 @@ class FairSlots:
             self.give_back(slot)
 
     async def take(self, tenant: str, receiver: str) -> Slot:
-        """Have a slot until `give_back`."""
+        """Wait for a slot and keep it until `give_back`."""
         if self._has_room(tenant, receiver):
             return self._occupy(tenant, receiver)
         queued = _Queued(receiver, asyncio.get_running_loop().create_future())

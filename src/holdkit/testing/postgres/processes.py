@@ -16,19 +16,19 @@ def children(parent: int) -> list[int]:
 
 
 def alive(pids: list[int]) -> list[int]:
-    """Those that still run. A process that only waits to be reaped does not."""
+    """Return the processes that still run. A process that only waits to be reaped does not run."""
     now = all_processes()
     return [pid for pid in pids if pid in now and not now[pid][0].startswith("Z")]
 
 
 def running(pids: list[int]) -> list[int]:
-    """Those that have neither ended nor been stopped."""
+    """Return the processes that have neither ended nor been stopped."""
     now = all_processes()
     return [pid for pid in alive(pids) if not now.get(pid, ("T", 0))[0].startswith("T")]
 
 
 def all_processes() -> dict[int, tuple[str, int]]:
-    """State and parent of each process."""
+    """Return the state and the parent of each process."""
     if not (PROC / "self" / "stat").exists():
         listing = subprocess.run(["ps", "-A", "-o", "pid=,state=,ppid="], capture_output=True, text=True, check=True)
         rows = [line.split() for line in listing.stdout.splitlines()]

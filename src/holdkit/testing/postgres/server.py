@@ -61,7 +61,7 @@ class PostgresServer(ServerAddress):
         binaries: Path | None = None,
         within: Path | None = None,
     ) -> None:
-        """`within`: where the data goes, if the disk matters. The socket is always in a short temporary folder."""
+        """Make the folders. `within` is the folder for the data, if the disk matters; the socket is always in a short temporary folder."""
         self.settings = {**SETTINGS, **(settings or {})}
         self._user: dict[str, Any] = {}
         if os.geteuid() == 0:
@@ -112,7 +112,7 @@ class PostgresServer(ServerAddress):
             raise
 
     def launch(self, settings: Mapping[str, str] | None = None) -> None:
-        """Begin to start it, and return at once: for tests that disturb its recovery."""
+        """Begin to start the server and return at once: for tests that disturb its recovery."""
         if self._process is not None:
             raise ServerFailed("already started")
         self.settings |= settings or {}
@@ -134,7 +134,7 @@ class PostgresServer(ServerAddress):
         return self._process is not None and self._process.poll() is None
 
     def stop(self, mode: Stop = "fast") -> None:
-        """Return once it is down. `immediate` leaves what was not checkpointed to be recovered at the next start."""
+        """Stop the server and return once it is down. After `immediate`, the next start recovers what was not checkpointed."""
         process = self._running()
         process.send_signal(SIGNALS[mode])
         try:
@@ -144,8 +144,7 @@ class PostgresServer(ServerAddress):
         self._process = None
 
     def kill(self) -> None:
-        """SIGKILL to all of its processes at once: what a crash of the machine leaves, except for the disk's own
-        cache."""
+        """Kill all of its processes at once, as a crash of the machine would, except that the disk's own cache is kept."""
         process = self._running()
         process.send_signal(signal.SIGSTOP)  # or it would start others while they are counted
         wait_for(lambda: not running([process.pid]), "it ignored SIGSTOP")
@@ -157,7 +156,7 @@ class PostgresServer(ServerAddress):
         wait_for(lambda: not alive(others), "its processes survived SIGKILL")  # or the next start would refuse
 
     def kill_postmaster(self) -> None:
-        """SIGKILL to the first process alone: the others notice and end by themselves, some of them after a while."""
+        """Kill the first process alone: the others notice and end by themselves, some of them after a while."""
         process = self._running()
         process.send_signal(signal.SIGSTOP)  # or it would start others while they are counted
         wait_for(lambda: not running([process.pid]), "it ignored SIGSTOP")
@@ -167,11 +166,11 @@ class PostgresServer(ServerAddress):
         self._process = None
 
     def begin_stop(self, mode: Stop) -> None:
-        """Ask it to stop and return at once: a `smart` one waits for its clients."""
+        """Ask the server to stop and return at once: after `smart` it waits for its clients."""
         self._running().send_signal(SIGNALS[mode])
 
     def pause(self) -> None:
-        """SIGSTOP to all of its processes: connections stay open, and the server does not answer."""
+        """Send SIGSTOP to all of its processes: connections stay open, and the server does not answer."""
         process = self._running()
         process.send_signal(signal.SIGSTOP)
         wait_for(lambda: not running([process.pid]), "it ignored SIGSTOP")
@@ -180,12 +179,12 @@ class PostgresServer(ServerAddress):
         wait_for(lambda: not running(others), "its processes ignored SIGSTOP")
 
     def resume(self) -> None:
-        """SIGCONT to all of its processes."""
+        """Send SIGCONT to all of its processes."""
         process = self._running()
         signal_each([*children(process.pid), process.pid], signal.SIGCONT)
 
     def end(self) -> None:
-        """Whatever its state, none of its processes runs when this returns."""
+        """Kill all of its processes, in any state of the server, and return once they have ended."""
         if self.is_running():
             self.kill()
         self._process = None
@@ -194,7 +193,7 @@ class PostgresServer(ServerAddress):
         self._orphans = []
 
     def restart(self, mode: Stop = "fast", settings: Mapping[str, str] | None = None) -> None:
-        """Down and up again, if it was up."""
+        """Stop the server if it was started, and start it again."""
         if self._process is not None:
             self.stop(mode)
         self.start(settings)
@@ -283,7 +282,7 @@ def wait_for(done: Callable[[], bool], otherwise: str) -> None:
 
 
 def check_socket(path: Path) -> None:
-    """The system would cut the path or refuse it, with a message that does not help."""
+    """Raise `ServerFailed` if the path is too long: the system would cut or refuse it, with a message that does not help."""
     if len(os.fsencode(path)) > SOCKET_LIMIT:
         raise ServerFailed(
             f"the path of the server's socket is too long, at most {SOCKET_LIMIT} bytes: {path}: let TMPDIR name a shorter folder"

@@ -34,8 +34,8 @@ SETTINGS: Final = {"min_wal_size": "32MB", "max_wal_size": "128MB"}
 
 @contextmanager
 def shared_server(place: Path) -> Iterator[ServerAddress]:
-    """The server of all processes that name the same folder; the first one starts it, and at the end waits until it
-    is gone."""
+    """Share a server between all processes that name one folder. The first process starts it, and at the end waits until the server
+    has stopped."""
     keeper: subprocess.Popen[str] | None = None
     with (place / USERS).open("a") as users:
         with (place / STARTING).open("a") as starting:
@@ -52,7 +52,7 @@ def shared_server(place: Path) -> Iterator[ServerAddress]:
 
 
 def start_keeper(place: Path) -> subprocess.Popen[str]:
-    """Return once the server answers."""
+    """Start the process that owns the server, and return once the server answers."""
     keeper = subprocess.Popen(
         [sys.executable, "-m", __name__, str(place)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,

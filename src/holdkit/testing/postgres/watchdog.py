@@ -36,7 +36,7 @@ END: Final = "end\n"
 
 
 class Watchdog:
-    """The owner's side. The owner can do without: where no process can be started (another user's interpreter), there is none."""
+    """The owner's side. If no process can be started (another user's interpreter), the owner works without a watchdog."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -49,11 +49,11 @@ class Watchdog:
             )  # fmt: skip
 
     def watch(self, programs: Path, folders: Iterable[Path]) -> None:
-        """What belongs to the server from now on."""
+        """Tell the watchdog which programs and folders belong to the server from now on."""
         self._say(json.dumps([str(programs), *map(str, folders)]) + "\n")
 
     def dismiss(self) -> None:
-        """Everything is removed already."""
+        """End the watchdog: the owner has removed everything."""
         self._say(END)
         process, self._process = self._process, None
         if process is not None:
@@ -61,7 +61,7 @@ class Watchdog:
                 process.communicate()
 
     def let_go(self) -> None:
-        """In a forked child: what it holds of the pipe becomes nothing, under the same number, so that no buffer is touched."""
+        """Replace the pipe's end in a forked child by /dev/null, under its old number, so that no buffer is touched."""
         if self._process is not None and self._process.stdin is not None:
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, self._process.stdin.fileno(), inheritable=False)
@@ -86,7 +86,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def main() -> None:
-    """The watchdog's side."""
+    """Run the watchdog: read what belongs to the server, and remove it if the owner ends without `dismiss`."""
     said: list[str] = []
     for line in sys.stdin:
         if line == END:
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def remove(programs: str, folders: Sequence[str]) -> None:
-    """Kill what runs there, and remove the folders; once more if something was just being started."""
+    """Kill the processes in the folders and remove the folders; repeat if a process was just being started."""
     deadline = time.monotonic() + PATIENCE
     while any(Path(folder).exists() for folder in folders) and time.monotonic() < deadline:
         first = running_on(programs, folders)
@@ -147,7 +147,7 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def forget_shared_memory(data: Path) -> None:
-    """A killed server leaves a few bytes of System V memory, which only its next start would remove."""
+    """Remove the few bytes of System V memory that a killed server leaves: otherwise only its next start would."""
     with suppress(OSError, IndexError, ValueError):
         _key, number = (data / "postmaster.pid").read_text().splitlines()[6].split()
         ctypes.CDLL(None).shmctl(int(number), 0, None)

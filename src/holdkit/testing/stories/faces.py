@@ -123,7 +123,7 @@ class FaceVerbs(CommandVerbs):
 
 
 def _part(word: str) -> Any:
-    """`key/email/x`, `item/s1`, or `gpu:2`."""
+    """Read `key/email/x`, `item/s1`, or `gpu:2`."""
     kind, _, rest = word.partition("/")
     if kind == "key":
         return claim(*rest.split("/", 1))

@@ -17,8 +17,8 @@ LIVE = (State.HELD, State.WAITING)
 
 @register.filter
 def remaining(hold: Any) -> int | None:
-    """Whole seconds that a hold still lives, by the clock that decides; 0 once it has ended, also if it is not kept any longer. None if it
-    has no deadline, or if there is no hold (None, or empty text).
+    """Return the whole seconds until a hold's deadline, by the kernel's clock; 0 once it has ended, also if it is not kept any longer. None if
+    it has no deadline, or if there is no hold (None, or empty text).
 
     Takes a hold, its ticket, or its id: ``{{ order.ticket|remaining }}``."""
     if hold is None or hold == "":
