@@ -201,7 +201,7 @@ def problem_for(scope: Any, error: Exception) -> ProblemParts:
 
 
 class Headers:
-    """The headers of an ASGI scope. One that occurs twice counts as its first."""
+    """The headers of an ASGI scope. If a header occurs twice, the first one counts."""
 
     def __init__(self, scope: Any) -> None:
         self._raw: list[tuple[bytes, bytes]] = scope["headers"]

@@ -30,7 +30,7 @@ MAX_OP: Final = 255
 def request_id_of(header: GetHeader) -> str:
     """Return the id of a request: `X-Request-Id` or `X-Correlation-Id`, else the trace id of `traceparent`, else a new one.
 
-    What a caller has written there is ignored unless it is fit for a journal and a log: 1 to 64 letters, digits, `.`, `_`, `-`.
+    An id from the caller is ignored unless it is fit for a journal and a log: 1 to 64 letters, digits, `.`, `_`, `-`.
     """
     for name in ("x-request-id", "x-correlation-id"):
         given = given_id(_bytes(header(name)))

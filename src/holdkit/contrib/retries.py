@@ -1,5 +1,5 @@
-"""Which errors run a task again, and when: what is refused for now (the slot is taken), turned away, failed in the storage or unknown.
-What is final (a pool that does not exist, a malformed call) is not run again: the same call would be refused once more.
+"""Which errors run a task again, and when: temporary refusals (the slot is taken), overload, failures of the storage, unknown outcomes.
+A final refusal (a pool that does not exist, a malformed call) does not: the next call would be refused too.
 """
 
 from __future__ import annotations

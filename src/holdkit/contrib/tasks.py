@@ -5,11 +5,11 @@ Theory of operation
 *The lease.* ``@holds("gpu", 1)`` wraps a task: the lease is taken before it runs, renewed while it runs, and released when it ends,
 however it ends. A worker that is killed loses it at its ttl. What to hold may depend on the task's arguments.
 
-*Running again.* Only errors of Holdkit are looked at; every other exception passes through, and the queue treats it as it always
-does. `retries` divides ours. What may succeed later is run again after a while, through the queue's own retries and within the queue's
-own limit of them, so a worker is free meanwhile. What is final fails the task at once. A task that stopped because `lease.check()` told
-it that its lease is lost is run again: it has done a part of its work. One that returned although its lease was lost keeps its
-result, and a warning is logged: what it wrote was either fenced or is as good as any.
+*Running again.* Only errors of Holdkit are handled; every other exception passes through to the queue. `retries` divides ours. A
+temporary error runs the task again after a while, through the queue's own retries and within the queue's own limit of them, so a
+worker is free meanwhile. A final error fails the task at once. A task that stopped because `lease.check()` reported a lost lease is
+run again: it has done a part of its work. A task that returned although its lease was lost keeps its result, and a warning is
+logged: its writes were either fenced or are valid.
 
 *Kernels* are opened in the process and event loop that run the task, by its first use: workers are forked after the tasks were
 defined.
@@ -72,7 +72,7 @@ class Call(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a decorator was given."""
+    """The arguments of a decorator."""
 
     what: Any
     quantity: int | None

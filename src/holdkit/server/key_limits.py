@@ -9,8 +9,8 @@ refused, so a new operation is closed to limited keys until it gets a rule.
 
 The first check runs with those of the key and its scope, the second before the handler, on the decoded request. A request that names an existing hold touches the pools of its legs;
 they are read from the hold, which is safe because the pools of a hold never change. Lists are not refused but narrowed: of holds and of
-an account's usage by the key's executor, of pools by their handler. What tells of all pools of the tenant (its journal, its events, the
-overview, the history of a pool, whose holds may have other legs) is refused to a key that is limited to pools; so are claims, items,
+an account's usage by the key's executor, of pools by their handler. A key that is limited to pools is refused everything that shows all
+pools of the tenant (its journal, its events, the overview, the history of a pool, whose holds may have other legs), and claims, items,
 budgets and windows, whose pools are reserved.
 
 A hold also takes units of the pools above those that it names, which the key may perhaps not read. So three kinds of answers lose here what
@@ -148,7 +148,7 @@ Check: TypeAlias = Callable[[KeyLimit, Request], Awaitable[None]]
 
 
 class Rule(Struct, frozen=True):
-    """What one kind of request needs."""
+    """The needs of one kind of request."""
 
     verb: str
     """Empty: none, or each of its commands has a verb of its own."""

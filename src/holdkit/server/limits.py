@@ -79,7 +79,7 @@ TICK: Final = 0.1
 
 
 class Cost(NamedTuple):
-    """What a request costs."""
+    """The cost of a request."""
 
     commands: int = 1
     """About how many commands of one leg it is: what it may store."""

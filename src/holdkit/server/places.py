@@ -1,7 +1,7 @@
 """Places in line as server-sent events: each stream follows one hold until units are offered to it, or it has ended.
 
-Theory of operation. One reader of the journal serves all of these streams of a process; it runs while there are any. Of each entry
-it decodes only which hold and which lines it concerns, and wakes the streams of these. A stream that is woken reads its hold; if
+Theory of operation. One reader of the journal serves all of these streams of a process; it runs while there are any. It decodes of
+each entry only the hold and the lines that it concerns, and wakes their streams. A stream that is woken reads its hold; if
 a hold in its line was served or left, it also counts the holds ahead, at most every `EVERY` seconds, because the time for that
 grows with the count. So a stream costs nothing while nothing happens to its line, and little while much does.
 
@@ -50,7 +50,7 @@ class _Effect(Struct):
 
 
 class _Entry(Struct):
-    """What is decoded of an entry."""
+    """The fields of an entry that are decoded."""
 
     subject: str
     tenant: str = ""

@@ -2,8 +2,8 @@
 
 Theory of operation. Nothing is counted where commands are decided, so a quota does not make a hold slower. A server
 counts what a tenant with a quota has stored, every minute if it can (`CheckpointedCounter`, in bounded steps, off the event loop), and
-in between adds an estimate for each request that it admits: `used = counted + estimated since`. What is refused stores nothing, or an
-answer for retries, so its estimate is taken back: otherwise one key could use up a quota with requests that are refused. A request that
+in between adds an estimate for each request that it admits: `used = counted + estimated since`. A refused request stores nothing, or an
+answer for retries, so its estimate is taken back: otherwise one key could use up a quota with refused requests. A request that
 may store something new is refused while `used` exceeds the quota. A request that ends or changes what exists (confirm, release, extend, return,
 expire, resize, archive, and all that removes) adds to the estimate and is never refused: otherwise units that are held at a full quota
 could not be given back.
@@ -76,9 +76,9 @@ UNBOUNDED: Final = Amounts(None, None, None, None, None)
 
 
 class Estimate:
-    """What one tenant has stored: as it was counted last, and the estimate since; and how much more it may store.
+    """The storage of one tenant: the last count, the estimate since, and how much more it may store.
 
-    What is left is computed when something is counted or allowed anew, so that a request costs two comparisons.
+    A new count or quota recomputes how much more it may store, so that a request costs two comparisons.
     """
 
     __slots__ = (

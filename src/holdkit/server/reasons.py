@@ -13,7 +13,7 @@ from ..wire.problems import STATUSES
 
 
 class Meaning(NamedTuple):
-    """What a reason means, and where it occurs."""
+    """The meaning of a reason, and where it occurs."""
 
     status: int
     says: str

@@ -3,8 +3,8 @@
 Theory of operation
 -------------------
 
-*Two kinds of counts.* What the journal says of a pool (granted, confirmed, released, expired; held and consumed at the end) is a
-function of its entries. It is counted in intervals of five minutes into rows of the engine's own database, and in intervals of
+*Two kinds of counts.* The counts of a pool in the journal (granted, confirmed, released, expired; held and consumed at the end) are a
+function of its entries. They are counted in intervals of five minutes into rows of the engine's own database, and in intervals of
 ten seconds in the memory of each process, for six hours. Requests, latencies and refusals are in no journal: each process counts
 its own, in memory only. Prometheus keeps them for longer. (Where refusals are audited, the journal has them; then each process
 counts them from there.)

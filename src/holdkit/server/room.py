@@ -1,13 +1,13 @@
-"""Room: a server turns away what stores something new while its disk is nearly full.
+"""Room: a server refuses requests that store something new while its disk is nearly full.
 
 Theory of operation
 -------------------
 
-A full disk stops everybody: the holds that are there can neither be confirmed nor released, because each answer is an entry of the
-journal. So the server keeps `journal.min_free` bytes for what ends or shrinks. While less is free, it turns away requests that would store
-something new (`grows`) with 507 `storage_full`, before the kernel sees them, so they settle no operation id. What exists can be
-confirmed, released, extended, returned, swept, archived and erased, and a record or a set of budgets that exists can be replaced: sagas
-finish, followers move on, and an operator can lower a budget.
+A full disk stops all callers: existing holds can neither be confirmed nor released, because each of these writes an entry of the
+journal. So the server keeps `journal.min_free` bytes for commands that end or shrink what exists. While less is free, it turns away requests that would store
+something new (`grows`) with 507 `storage_full`, before the kernel sees them, so they settle no operation id. Callers can still confirm,
+release, extend, return, sweep, archive and erase, and replace an existing record or set of budgets: sagas finish, followers move on, and
+an operator can lower a budget.
 
 The server reads the free space of the file system that has the data, if that is on this machine (`port.OnDisk`). It reads it when a
 request needs it, at most once in `READ_EVERY_SECONDS`; what is admitted within that time may go beyond the bound.
@@ -54,7 +54,7 @@ GROWING: Final = (
 
 
 def grows(body: Any) -> bool:
-    """Return whether a request may store something new. What ends, shrinks or changes what exists does not."""
+    """Return whether a request may store something new. Commands that end, shrink or change what exists do not."""
     if isinstance(body, Batch | Windowed):
         return any(COMMANDS[str(command.__struct_config__.tag)].stores for command in body.commands)
     if isinstance(body, PutRecordBody):

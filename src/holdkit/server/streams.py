@@ -5,7 +5,7 @@ is disconnected, and continues with `Last-Event-ID`.
 
 A stream lasts longer than the check that admitted it. So each time the API keys are refreshed, the request of every open stream is
 checked again as if it had just come: with the secret that it was sent with, which may be an old one whose grace is over. A stream
-that would be refused says `bye`. One that cannot, because its client takes nothing, is cut off a moment later.
+that would be refused says `bye`. If it cannot, because its client takes nothing, the server cuts it off a moment later.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ TENANTS: Final = "~tenant"
 
 
 class StoredTenant(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is stored about a tenant."""
+    """The stored record of a tenant."""
 
     name: str
     state: TenantState = "active"

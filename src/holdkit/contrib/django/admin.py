@@ -38,7 +38,7 @@ MAX_SHOWN: Final = 64
 
 
 class Cell(NamedTuple):
-    """What stands in a column of a row."""
+    """The content of one column of a row."""
 
     text: Any
     link: str = ""
@@ -169,7 +169,7 @@ class PoolAdmin(KernelAdmin):
 
 
 class HoldAction(NamedTuple):
-    """What an operator may do with a hold."""
+    """An action that an operator may apply to holds."""
 
     name: str
     label: str

@@ -5,8 +5,8 @@ it cannot be passed:
 
 - *pools and budgets*: by name, here, before anything is asked. `*` at the end of a name stands for all that begin so.
 - *units at a time*: inside the write. A hold of N units also takes N units of the *limit pool*, in one step, and gives them back when it
-ends, however it ends. So the total of that pool, which an operator sets, is the most that the assistant can hold at a time, in all of
-its sessions together.
+  ends, however it ends. So the total of that pool, which an operator sets, is the most that the assistant can hold at a time, in all of
+  its sessions together.
 - *units of an account*: inside the write, by `per_account` of the pools; the account is the policy's.
 - *budgets*: inside the write, by their windows; the client is the policy's.
 - *time*: `max_ttl` for a deadline from now, `max_age` for the time from the grant to any deadline.

@@ -37,7 +37,7 @@ def measure(
 
 
 class Recent:
-    """What was read last, for `FRESH` seconds: OpenTelemetry asks for each instrument by itself, and one read answers them all."""
+    """The last measures, kept for `FRESH` seconds: OpenTelemetry asks for each instrument separately, and one read answers them all."""
 
     def __init__(self, read: Callable[[], list[Measure]]) -> None:
         self._read = read

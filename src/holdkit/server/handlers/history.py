@@ -124,7 +124,7 @@ def pools_over_time(
 
 
 class _PoolReader:
-    """Reads pools of one tenant over one window. What they share is read once."""
+    """Reads pools of one tenant over one window. It reads once what all pools share."""
 
     def __init__(
         self, store: RollupStore, memory: Rollups | None, window: Window, tenant: str, pool_count: int

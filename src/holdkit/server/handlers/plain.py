@@ -1,11 +1,11 @@
 """The handlers that follow from the table of operations: take the fields of the request, call the kernel's method, answer with the
 document.
 
-What such an operation needs beyond its scope follows from its fields, and is checked here for all of them:
+The fields of such an operation decide what it needs beyond its scope. This module checks that for all of them:
 
-- A body that takes units (`Taking`) names legs: a total for a new pool needs scope admin. What a body names is charged with it
-  (`limits.cost_of`), a search too; of a hold, the legs that it does not name are charged with the answer. The hold of a path may be
-  named by the header Holdkit-Ticket. Only an operation that places a hold, 201, answers with the token.
+- A body that takes units (`Taking`) names legs: a total for a new pool needs scope admin. The legs that a body names are charged with it
+  (`limits.cost_of`), a search too; the other legs of a hold are charged with the answer. The header Holdkit-Ticket may name the hold of a
+  path. Only an operation that places a hold, 201, answers with the token.
 - `force` needs scope admin, and calls the same method of `kernel.admin`, which asks for a reason.
 - With `precondition`, the version in `If-Match` is the method's `if_version`.
 - An API key that is limited to pools sees a pool without those above, and positions as they are sealed for it.

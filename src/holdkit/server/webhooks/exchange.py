@@ -1,8 +1,8 @@
 """One request to a receiver, on a connection of its own: opened, used once, aborted.
 
 Nothing outlives the exchange: no pool in which attempts of others wait, no cookies, no connection whose certificate was checked
-for another name. There are no redirects, no proxies from the environment and no compression. Of the answer only the status is
-read, at most 16 KiB of it. Each step has a timeout, and the whole has one that no step exceeds.
+for another name. There are no redirects, no proxies from the environment and no compression. The exchange reads only the head of
+the answer, at most 16 KiB. Each step has a timeout, and the whole has one that no step exceeds.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ it since. So a webhook of an idle tenant costs this object, and no reads.
 then read from where the cursor is.
 
 *Turns.* Events are attempted one after the other, some in each turn: the runner takes a slot, reads a page, delivers it, and gives
-the slot back after the page or after `TURN` seconds. Who waits for a slot has nothing of the journal in memory. Before each attempt
-the runner makes sure of its lease: what has waited must not send after another server has taken over.
+the slot back after the page or after `TURN` seconds. A runner that waits for a slot has nothing of the journal in memory. Before each
+attempt the runner renews its lease if needed: after a wait it must not send what another server has taken over.
 
 *Failures.* A failed attempt is stored with the time of the next one, the cursor is stored before the event, and the page is
 dropped: while a receiver is down, nothing of the journal is kept in memory, and any server continues where the schedule is. After

@@ -58,7 +58,7 @@ class _Record(Struct):
 
 
 class _Entry(Struct):
-    """What is decoded of an entry."""
+    """The fields of an entry that are decoded."""
 
     action: str
     tenant: str = ""

@@ -66,7 +66,7 @@ class Replay(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HookStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is stored."""
+    """The stored status of a webhook."""
 
     attempts: tuple[Attempt, ...] = ()
     """The last ones, the oldest first."""

@@ -1,8 +1,7 @@
 """The harness: one engine under test, its clock, and short methods to use it.
 
-Each check gets a new harness. Whatever the engine does wrong ends as `NotConforming`, with a sentence that says what
-was expected, what was asked and what the answer was. The harness does not trust what the engine says about itself:
-it folds the journal.
+Each check gets a new harness. It raises `NotConforming` for each fault of the engine, with a sentence that names the
+expectation, the request and the answer. The harness does not trust what the engine says about itself: it folds the journal.
 """
 
 from __future__ import annotations

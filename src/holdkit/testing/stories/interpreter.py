@@ -158,7 +158,7 @@ def _action(entry: JournalEntry) -> str:
 
 
 class StoryResult(Struct, frozen=True):
-    """What a run of a story came to."""
+    """The result of a run of a story."""
 
     checked: int
     """How many answers were compared with what the story expects."""
