@@ -41,7 +41,7 @@ class ProcessKernel:
         sweep_every: float | None = None,
         **options: Any,
     ) -> None:
-        """Keep the options. `on_open` is called in each process with the kernel, before any caller gets it; `options` are those of `holdkit.connect`."""
+        """Keep the options, which are those of `holdkit.connect`. `on_open` is called in each process with the kernel, before any caller gets it."""
         self.url, self._options = url, options
         self._on_open, self._sweep_every = on_open, sweep_every
         self._lock = threading.Lock()

@@ -4,10 +4,10 @@ Theory of operation
 -------------------
 
 A full disk stops all callers: existing holds can neither be confirmed nor released, because each of these writes an entry of the
-journal. So the server keeps `journal.min_free` bytes for commands that end or shrink what exists. While less is free, it turns away requests that would store
-something new (`grows`) with 507 `storage_full`, before the kernel sees them, so they settle no operation id. Callers can still confirm,
-release, extend, return, sweep, archive and erase, and replace an existing record or set of budgets: sagas finish, followers move on, and
-an operator can lower a budget.
+journal. So the server keeps `journal.min_free` bytes for commands that end or shrink what exists. While less is free, it refuses requests
+that would store something new (`grows`) with 507 `storage_full`, before the kernel sees them, so they settle no operation id. Callers
+can still confirm, release, extend, return, sweep, archive and erase, and replace an existing record or set of budgets: sagas finish,
+followers move on, and an operator can lower a budget.
 
 The server reads the free space of the file system that has the data, if that is on this machine (`port.OnDisk`). It reads it when a
 request needs it, at most once in `READ_EVERY_SECONDS`; what is admitted within that time may go beyond the bound.
