@@ -162,7 +162,7 @@ class Tools:
         return self._facts(await self._told(self._session.release(hold)))
 
     async def extend(self, hold: HoldId, seconds: Seconds) -> HoldFacts:
-        """Move the deadline of a hold to `seconds` from now, if the work takes longer. It is never moved to an earlier time."""
+        """Move the deadline of a hold to so many seconds from now, if the work takes longer. It is never moved to an earlier time."""
         return self._facts(await self._told(self._session.extend(hold, seconds)))
 
     async def hold_budget(

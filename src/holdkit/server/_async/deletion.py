@@ -178,7 +178,7 @@ class AsyncDeletion:
                     break
 
     async def _apply(self, commands: Sequence[AnyCommand], kind: type[AnyCommand] | None = None) -> int:
-        """Apply commands in one transaction, each by itself. Return how many (of a kind) were granted. A refused one met another
+        """Apply commands in one transaction, each by itself. Return how many (of a kind) were applied. A refused one met another
         client's change: the next round sees it."""
         if not commands:
             return 0
