@@ -319,7 +319,7 @@ export interface EraseJob {
   server_time: string;
 }
 
-/** What an erasure has replaced, or would replace. */
+/** The parts that an erasure has replaced, or would replace. */
 export interface Erased {
   /** What stands there now. */
   stub: string;
