@@ -107,7 +107,7 @@ def test_states_actions_and_scopes_are_enumerated() -> None:
 
 def test_the_text_under_a_field_is_its_description_and_what_is_always_sent_is_required() -> None:
     schemas = MADE["components"]["schemas"]
-    assert schemas["Durability"]["properties"]["says"]["description"] == "The same as a sentence."
+    assert schemas["Durability"]["properties"]["says"]["description"] == "`level` as a sentence."
     assert "advice" in schemas["Durability"]["required"]  # it has a default, and is sent all the same
     assert "token" not in schemas["HoldNow"]["required"]
     assert "exist_ok" not in schemas["NewPool"]["required"]
