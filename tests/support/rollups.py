@@ -17,6 +17,11 @@ async def round_of(*apps: InProcessApp) -> None:
         await app.running.rollups.round()
 
 
+def latest(values: list[int | None]) -> int | None:
+    """Return the last value that is known: ten seconds that began after the last round have none yet."""
+    return next((value for value in reversed(values) if value is not None), None)
+
+
 def store_of(app: InProcessApp) -> RollupStore:
     assert app.running.rollups.store is not None
     return app.running.rollups.store

@@ -62,7 +62,7 @@ async def test_of_two_servers_that_have_read_the_same_position_one_stores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
-    async with in_process_app(url) as one, in_process_app(url) as two:
+    async with in_process_app(url, clock=lambda: NOON) as one, in_process_app(url, clock=lambda: NOON) as two:
         await make_traffic(one)
         counter = one.running.rollups._journal
         assert counter is not None
