@@ -29,6 +29,8 @@ class Request(Struct):
 
 def main() -> None:
     """Answer requests until the input ends."""
+    output = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115 - buffered, also where PYTHONUNBUFFERED is set: a raw write
+    # of an answer that is larger than the pipe may end early, and both sides would wait
     for line in sys.stdin.buffer:
         request = msgspec.json.decode(line, type=Request)
         try:
@@ -37,8 +39,8 @@ def main() -> None:
             answer = {"per_second": 0.0, "times": [], "error": f"{type(error).__name__}: {error}"}
         else:
             answer = {"per_second": rate, "times": times, "error": ""}
-        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
-        sys.stdout.buffer.flush()
+        output.write(msgspec.json.encode(answer) + b"\n")
+        output.flush()
 
 
 if __name__ == "__main__":
